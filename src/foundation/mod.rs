@@ -1,0 +1,7 @@
+//! What everything else stands on: seeded randomness, statistics, a scalar optimiser and the
+//! progress interface. Depends on `std` and the `rand` family only, never on Candle.
+
+pub mod adam;
+pub mod progress;
+pub mod rng;
+pub mod stats;

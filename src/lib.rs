@@ -1,0 +1,2 @@
+//! scaffold
+pub mod foundation;
