@@ -1,2 +1,3 @@
 //! scaffold
 pub mod foundation;
+pub mod model;

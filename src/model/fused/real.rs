@@ -1,0 +1,181 @@
+//! The numbers the kernels compute with, and the lanes they sum in.
+
+use candle_core::WithDType;
+use pulp::Simd;
+use std::ops::Neg;
+
+/// `f32` for work, `f64` for checking the same code against finite differences.
+pub trait Real: WithDType + Neg<Output = Self> + Default {
+    /// A register full of numbers.
+    type Vector<S: Simd>: Copy;
+    /// e^x to a relative 1e-6 or better, clamped to normal numbers at both ends; NaN stays NaN.
+    fn exp(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// The square root.
+    fn sqrt(self) -> Self;
+    /// `self` in every lane.
+    fn splat<S: Simd>(self, simd: S) -> Self::Vector<S>;
+    /// `a * b + c` per lane, with one rounding where the CPU has the instruction.
+    fn mul_add<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        c: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+    /// A slice as registers; what does not fill one is left out.
+    fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
+    /// The same, to write to.
+    fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
+}
+
+macro_rules! real {
+    ($t:ty, $vector:ident, $splat:ident, $mul_add:ident, $slice:ident, $slice_mut:ident, $exp:path) => {
+        impl Real for $t {
+            type Vector<S: Simd> = S::$vector;
+
+            #[inline(always)]
+            fn exp(self) -> $t {
+                $exp(self)
+            }
+
+            #[inline(always)]
+            fn ln(self) -> $t {
+                <$t>::ln(self)
+            }
+
+            #[inline(always)]
+            fn sqrt(self) -> $t {
+                <$t>::sqrt(self)
+            }
+
+            #[inline(always)]
+            fn splat<S: Simd>(self, simd: S) -> S::$vector {
+                simd.$splat(self)
+            }
+
+            #[inline(always)]
+            fn mul_add<S: Simd>(
+                simd: S,
+                a: S::$vector,
+                b: S::$vector,
+                c: S::$vector,
+            ) -> S::$vector {
+                simd.$mul_add(a, b, c)
+            }
+
+            #[inline(always)]
+            fn vectors<S: Simd>(slice: &[$t]) -> &[S::$vector] {
+                S::$slice(slice).0
+            }
+
+            #[inline(always)]
+            fn vectors_mut<S: Simd>(slice: &mut [$t]) -> &mut [S::$vector] {
+                S::$slice_mut(slice).0
+            }
+        }
+    };
+}
+
+real!(
+    f32,
+    f32s,
+    splat_f32s,
+    mul_add_e_f32s,
+    as_simd_f32s,
+    as_mut_simd_f32s,
+    exp_f32
+);
+real!(
+    f64,
+    f64s,
+    splat_f64s,
+    mul_add_e_f64s,
+    as_simd_f64s,
+    as_mut_simd_f64s,
+    f64::exp
+);
+
+// Branch-free, so that a loop over it vectorises: the library's `expf` is a call per number.
+#[inline(always)]
+fn exp_f32(x: f32) -> f32 {
+    const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer in the low bits.
+    const LN2_HIGH: f32 = 0.693_359_4; // 355 / 512: few bits, so that n * LN2_HIGH is exact.
+    const LN2_LOW: f32 = -2.121_944_4e-4;
+    let x = if x < -87.0 { -87.0 } else { x };
+    let x = if x > 88.0 { 88.0 } else { x };
+    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
+    let n = shifted - SHIFT;
+    let r = x - n * LN2_HIGH - n * LN2_LOW; // |r| <= ln(2) / 2
+    // Minimax polynomial of e^r (Cephes, S. L. Moshier).
+    let p = 1.987_569_1e-4;
+    let p = p * r + 1.398_199_9e-3;
+    let p = p * r + 8.333_452e-3;
+    let p = p * r + 4.166_579_5e-2;
+    let p = p * r + 0.166_666_65;
+    let p = p * r + 0.5;
+    let p = p * r * r + r + 1.0;
+    p * f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0_f32.to_bits())) // p * 2^n
+}
+
+/// Numbers handled together; a multiple of every vector width in use.
+pub(crate) const LANES: usize = 16;
+
+/// Runs a kernel compiled once for AVX-512, once for AVX2 and once for any CPU, chosen at run time: a
+/// binary uses what it finds and dies nowhere. The closure and what it calls must be
+/// `#[inline(always)]`, because only inlined code is compiled for the chosen instructions.
+#[inline(always)]
+pub(crate) fn vectorized<T>(kernel: impl FnOnce() -> T) -> T {
+    pulp::Arch::new().dispatch(kernel)
+}
+
+/// The sum of `f(i)` over `0..n`, in [`LANES`] interleaved partial sums folded in a fixed order.
+#[inline(always)]
+pub(crate) fn sum<R: Real>(n: usize, f: impl Fn(usize) -> R) -> R {
+    let mut lanes = [R::zero(); LANES];
+    let whole = n - n % LANES;
+    for start in (0..whole).step_by(LANES) {
+        for (lane, total) in lanes.iter_mut().enumerate() {
+            *total += f(start + lane);
+        }
+    }
+    for i in whole..n {
+        lanes[i - whole] += f(i);
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            let other = lanes[lane + width];
+            lanes[lane] += other;
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_right_to_one_part_in_a_million_and_keeps_nan() {
+        let mut worst = 0.0_f64;
+        for i in 0..=1_740_000 {
+            let x = -86.99 + i as f32 * 1e-4;
+            let want = f64::from(x).exp();
+            worst = worst.max((f64::from(Real::exp(x)) / want - 1.0).abs());
+        }
+        assert!(worst < 2e-7, "relative error {worst}");
+        assert_eq!(Real::exp(0.0_f32), 1.0);
+        assert!(Real::exp(f32::NAN).is_nan());
+        assert!(Real::exp(f32::NEG_INFINITY) < 2e-38);
+        assert!(Real::exp(f32::INFINITY).is_finite());
+    }
+
+    #[test]
+    fn the_sum_of_any_length_is_the_sum() {
+        for n in 0..70 {
+            assert_eq!(sum(n, |i| i as f64), (n * n.saturating_sub(1) / 2) as f64);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The language model: GPT-2 to the letter, its kernels, its optimiser and its files.
+
+pub mod batch;
+pub mod composed;
+pub mod config;
+pub mod fused;
+pub mod gpt;
+mod network;
+mod parallel;
