@@ -5,3 +5,4 @@ pub mod adam;
 pub mod progress;
 pub mod rng;
 pub mod stats;
+pub mod vocab;

@@ -6,4 +6,5 @@ pub mod config;
 pub mod fused;
 pub mod gpt;
 mod network;
+pub mod optim;
 mod parallel;
