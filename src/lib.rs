@@ -1,3 +1,4 @@
 //! scaffold
 pub mod foundation;
 pub mod model;
+pub mod policy;

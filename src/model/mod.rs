@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod composed;
 pub mod config;
+pub mod decoder;
 pub mod fused;
 pub mod gpt;
 mod network;

@@ -59,7 +59,7 @@ pub fn backward<R: Real>(targets: &[Target], dlogp: &[R], v: usize, probs: &mut 
 
 /// Logits to probabilities in place; returns log Σ exp.
 #[inline(always)]
-pub(crate) fn softmax<R: Real>(row: &mut [R]) -> R {
+pub fn softmax<R: Real>(row: &mut [R]) -> R {
     let max = row.iter().fold(row[0], |m, &x| if x > m { x } else { m });
     for x in row.iter_mut() {
         *x = (*x - max).exp();
