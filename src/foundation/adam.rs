@@ -16,12 +16,7 @@ const EPSILON: f64 = 1e-8;
 impl Adam {
     /// An optimiser for `len` parameters, its moments zero.
     pub fn new(len: usize, lr: f64) -> Self {
-        Self {
-            lr,
-            step: 0,
-            first: vec![0.0; len],
-            second: vec![0.0; len],
-        }
+        Self { lr, step: 0, first: vec![0.0; len], second: vec![0.0; len] }
     }
 
     /// One descent step: `params` −= lr · m̂ / (√v̂ + ε). Both slices have the length given to [`Adam::new`].

@@ -27,10 +27,7 @@ impl fmt::Display for VocabError {
         match self {
             Self::Unknown(word) => write!(f, "{word:?} is not in the vocabulary"),
             Self::Invalid(word) => {
-                write!(
-                    f,
-                    "{word:?} cannot be a word: empty, with a space, or given twice"
-                )
+                write!(f, "{word:?} cannot be a word: empty, with a space, or given twice")
             }
             Self::Special => write!(f, "a vocabulary begins with {:?}", Vocab::SPECIAL),
         }
@@ -55,12 +52,7 @@ impl Vocab {
     /// On a word that is empty, contains a space or occurs twice.
     pub fn new<S: AsRef<str>>(words: &[S]) -> Result<Self, VocabError> {
         let special = Self::SPECIAL.into_iter();
-        Self::from_words(
-            special
-                .chain(words.iter().map(AsRef::as_ref))
-                .map(str::to_owned)
-                .collect(),
-        )
+        Self::from_words(special.chain(words.iter().map(AsRef::as_ref)).map(str::to_owned).collect())
     }
 
     /// A complete list of words, id = position.
@@ -101,10 +93,7 @@ impl Vocab {
     /// # Errors
     /// If it has none.
     pub fn id(&self, word: &str) -> Result<u32, VocabError> {
-        self.ids
-            .get(word)
-            .copied()
-            .ok_or_else(|| VocabError::Unknown(word.to_owned()))
+        self.ids.get(word).copied().ok_or_else(|| VocabError::Unknown(word.to_owned()))
     }
 
     /// The ids of the words of `text`, which spaces separate.
@@ -122,10 +111,7 @@ impl Vocab {
 
     /// Words separated by spaces; an id without a word shows as `<id>`.
     pub fn decode(&self, ids: &[u32]) -> String {
-        let word = |&id: &u32| {
-            self.word(id)
-                .map_or_else(|| format!("<{id}>"), str::to_owned)
-        };
+        let word = |&id: &u32| self.word(id).map_or_else(|| format!("<{id}>"), str::to_owned);
         ids.iter().map(word).collect::<Vec<_>>().join(" ")
     }
 }
@@ -139,22 +125,13 @@ mod tests {
         let vocab = Vocab::new(&["the", "dog"]).unwrap();
         assert_eq!(vocab.encode("the dog </s>").unwrap(), [3, 4, Vocab::EOS]);
         assert_eq!(vocab.decode(&[1, 3, 4, 9]), "<s> the dog <9>");
-        assert_eq!(
-            vocab.encode("the cat"),
-            Err(VocabError::Unknown("cat".into()))
-        );
+        assert_eq!(vocab.encode("the cat"), Err(VocabError::Unknown("cat".into())));
     }
 
     #[test]
     fn doubtful_word_lists_are_errors() {
-        assert_eq!(
-            Vocab::new(&["a", "a"]),
-            Err(VocabError::Invalid("a".into()))
-        );
+        assert_eq!(Vocab::new(&["a", "a"]), Err(VocabError::Invalid("a".into())));
         assert_eq!(Vocab::new(&["a b"]), Err(VocabError::Invalid("a b".into())));
-        assert_eq!(
-            Vocab::from_words(vec!["a".into()]),
-            Err(VocabError::Special)
-        );
+        assert_eq!(Vocab::from_words(vec!["a".into()]), Err(VocabError::Special));
     }
 }

@@ -47,11 +47,7 @@ impl Batch {
     /// # Errors
     /// If the two differ in number or a prompt is empty: the first token of a response needs
     /// something to be predicted from.
-    pub fn new<P: AsRef<[u32]>, R: AsRef<[u32]>>(
-        prompts: &[P],
-        responses: &[R],
-        read: Read,
-    ) -> Result<Self> {
+    pub fn new<P: AsRef<[u32]>, R: AsRef<[u32]>>(prompts: &[P], responses: &[R], read: Read) -> Result<Self> {
         ensure!(
             prompts.len() == responses.len(),
             "one response per prompt: got {} prompts and {} responses",
@@ -61,10 +57,7 @@ impl Batch {
         let (mut lengths, mut starts, mut total) = (Vec::new(), Vec::new(), 0);
         for (b, (prompt, response)) in prompts.iter().zip(responses).enumerate() {
             let (prompt, response) = (prompt.as_ref().len(), response.as_ref().len());
-            ensure!(
-                prompt > 0,
-                "prompt {b} is empty: it needs at least a start token"
-            );
+            ensure!(prompt > 0, "prompt {b} is empty: it needs at least a start token");
             let length = match read {
                 Read::Response => response,
                 Read::Last => 1,
@@ -89,11 +82,7 @@ impl Batch {
         if !shard.tokens.is_empty() {
             shards.push(shard.indexed());
         }
-        Ok(Self {
-            shards,
-            read,
-            lengths,
-        })
+        Ok(Self { shards, read, lengths })
     }
 
     /// How many results each pair has: its response's tokens for [`Read::Response`].
@@ -124,10 +113,7 @@ impl Batch {
     /// Checks every token and length against a model.
     pub(crate) fn check(&self, vocab_size: usize, n_positions: usize) -> Result<()> {
         for shard in &self.shards {
-            let tokens = shard
-                .tokens
-                .iter()
-                .chain(shard.targets.iter().map(|t| &t.token));
+            let tokens = shard.tokens.iter().chain(shard.targets.iter().map(|t| &t.token));
             for &token in tokens {
                 ensure!(
                     (token as usize) < vocab_size,
@@ -170,11 +156,7 @@ fn units<'a, P: AsRef<[u32]>, R: AsRef<[u32]>>(
             }
             _ => {
                 open.insert(prompt, units.len());
-                units.push(Unit {
-                    prompt,
-                    responses: vec![b],
-                    rows: prompt.len() + rows,
-                });
+                units.push(Unit { prompt, responses: vec![b], rows: prompt.len() + rows });
             }
         }
     }
@@ -190,13 +172,7 @@ fn inputs(response: &[u32], read: Read) -> &[u32] {
 }
 
 impl Shard {
-    fn push<R: AsRef<[u32]>>(
-        &mut self,
-        unit: &Unit,
-        responses: &[R],
-        read: Read,
-        starts: &[usize],
-    ) {
+    fn push<R: AsRef<[u32]>>(&mut self, unit: &Unit, responses: &[R], read: Read, starts: &[usize]) {
         let prefix = self.segment(unit.prompt, 0..0);
         for &b in &unit.responses {
             let response = responses[b].as_ref();
@@ -218,21 +194,13 @@ impl Shard {
         }
     }
 
-    fn segment(
-        &mut self,
-        tokens: &[u32],
-        prefix: std::ops::Range<usize>,
-    ) -> std::ops::Range<usize> {
+    fn segment(&mut self, tokens: &[u32], prefix: std::ops::Range<usize>) -> std::ops::Range<usize> {
         let rows = self.tokens.len()..self.tokens.len() + tokens.len();
         let first = prefix.len();
-        self.positions
-            .extend((first..first + tokens.len()).map(|p| p as u32));
+        self.positions.extend((first..first + tokens.len()).map(|p| p as u32));
         self.tokens.extend(tokens);
         if !tokens.is_empty() {
-            self.segments.push(Segment {
-                rows: rows.clone(),
-                prefix,
-            });
+            self.segments.push(Segment { rows: rows.clone(), prefix });
         }
         rows
     }
@@ -280,12 +248,7 @@ mod tests {
         let responses = vec![vec![3; 9]; 500];
         let batch = Batch::new(&prompts, &responses, Read::Response).unwrap();
         assert!(batch.shards.len() > 10);
-        assert!(
-            batch
-                .shards
-                .iter()
-                .all(|shard| shard.tokens.len() <= 2 * SHARD_ROWS)
-        );
+        assert!(batch.shards.iter().all(|shard| shard.tokens.len() <= 2 * SHARD_ROWS));
         let mut slots: Vec<_> = batch.shards.iter().flat_map(|s| s.slots.clone()).collect();
         slots.sort_unstable();
         assert!(slots.iter().copied().eq(0..batch.len()));
@@ -295,31 +258,11 @@ mod tests {
     fn wrong_input_is_an_error_that_names_it() {
         let none: &[u32] = &[];
         let error = |p: &[&[u32]], r: &[&[u32]]| Batch::new(p, r, Read::Response).unwrap_err();
-        assert!(
-            error(&[&[1]], &[])
-                .to_string()
-                .contains("1 prompts and 0 responses")
-        );
-        assert!(
-            error(&[none], &[&[2]])
-                .to_string()
-                .contains("prompt 0 is empty")
-        );
+        assert!(error(&[&[1]], &[]).to_string().contains("1 prompts and 0 responses"));
+        assert!(error(&[none], &[&[2]]).to_string().contains("prompt 0 is empty"));
         let batch = Batch::new(&[[1]], &[[9, 2]], Read::Response).unwrap();
-        assert!(
-            batch
-                .check(9, 24)
-                .unwrap_err()
-                .to_string()
-                .contains("token 9")
-        );
-        assert!(
-            batch
-                .check(10, 1)
-                .unwrap_err()
-                .to_string()
-                .contains("2 tokens")
-        );
+        assert!(batch.check(9, 24).unwrap_err().to_string().contains("token 9"));
+        assert!(batch.check(10, 1).unwrap_err().to_string().contains("2 tokens"));
         assert!(batch.check(10, 2).is_ok());
     }
 }

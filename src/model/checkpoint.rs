@@ -81,9 +81,7 @@ pub fn lookup(directory: &Path, recipe: &impl Serialize) -> Result<Lookup> {
 /// # Errors
 /// If a file is missing, damaged or does not fit the others; the error names it.
 pub fn load(directory: &Path) -> Result<Checkpoint> {
-    let vocab = in_file(directory, TOKENIZER, |path| {
-        vocab_from_json(&read_json(path)?)
-    })?;
+    let vocab = in_file(directory, TOKENIZER, |path| vocab_from_json(&read_json(path)?))?;
     let recipe = read_recipe(directory)?;
     let model = load_model(directory)?;
     ensure!(
@@ -93,11 +91,7 @@ pub fn load(directory: &Path) -> Result<Checkpoint> {
         vocab.len(),
         model.config().vocab_size
     );
-    Ok(Checkpoint {
-        model,
-        vocab,
-        recipe,
-    })
+    Ok(Checkpoint { model, vocab, recipe })
 }
 
 /// Reads `config.json` and `model.safetensors` alone, such as `transformers` writes them.
@@ -145,10 +139,8 @@ pub fn save(
     };
     fs::create_dir_all(parent).with_context(failed)?;
     // Beside the target, because a rename does not cross file systems; removed when dropped.
-    let temporary = tempfile::Builder::new()
-        .prefix(".checkpoint-")
-        .tempdir_in(parent)
-        .with_context(failed)?;
+    let temporary =
+        tempfile::Builder::new().prefix(".checkpoint-").tempdir_in(parent).with_context(failed)?;
     let (new, old) = (temporary.path().join("new"), temporary.path().join("old"));
     write_files(&new, model, vocab, recipe, metrics).with_context(failed)?;
     if directory.exists() {
@@ -172,11 +164,8 @@ fn write_files(
 ) -> Result<()> {
     fs::create_dir(directory)?;
     let recipe = serde_json::to_value(recipe)?;
-    let recipe = Recipe {
-        fingerprint: fingerprint(&recipe),
-        recipe,
-        metrics: serde_json::to_value(metrics)?,
-    };
+    let recipe =
+        Recipe { fingerprint: fingerprint(&recipe), recipe, metrics: serde_json::to_value(metrics)? };
     write_json(&directory.join(CONFIG), &config_to_json(model.config()))?;
     write_json(&directory.join(TOKENIZER), &vocab_to_json(vocab))?;
     write_json(&directory.join(RECIPE), &recipe)?;
@@ -206,21 +195,13 @@ fn weights(model: &Gpt) -> Result<Vec<u8>> {
 fn parameters(bytes: &[u8], config: &Config, layout: &Layout) -> Result<Vec<f32>> {
     let file = SafeTensors::deserialize(bytes)?;
     for name in file.names() {
-        let known = layout
-            .parameters
-            .iter()
-            .any(|parameter| parameter.name == name);
-        ensure!(
-            known || is_redundant(name, config),
-            "unexpected tensor {name:?}"
-        );
+        let known = layout.parameters.iter().any(|parameter| parameter.name == name);
+        ensure!(known || is_redundant(name, config), "unexpected tensor {name:?}");
     }
     let mut numbers = Vec::with_capacity(layout.len());
     for parameter in &layout.parameters {
         let name = &parameter.name;
-        let tensor = file
-            .tensor(name)
-            .with_context(|| format!("no tensor {name:?}"))?;
+        let tensor = file.tensor(name).with_context(|| format!("no tensor {name:?}"))?;
         ensure!(
             tensor.dtype() == Dtype::F32 && tensor.shape() == parameter.shape,
             "{name}: expected F32 {:?}, got {:?} {:?}",
@@ -267,11 +248,7 @@ fn read_limited(path: &Path, most: u64) -> Result<Vec<u8>> {
     if !data.is_file() {
         bail!("not a file");
     }
-    ensure!(
-        data.len() <= most,
-        "{} bytes, expected at most {most}",
-        data.len()
-    );
+    ensure!(data.len() <= most, "{} bytes, expected at most {most}", data.len());
     Ok(fs::read(path)?)
 }
 
@@ -285,11 +262,8 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 fn fingerprint(recipe: &Value) -> String {
     let mut recipe = recipe.clone();
     recipe.sort_all_objects();
-    let hash = recipe
-        .to_string()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    let hash = recipe.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     format!("{hash:016x}")
 }

@@ -18,9 +18,7 @@ pub fn hidden(model: &Gpt, tokens: &Tensor) -> Result<Tensor> {
         config.n_positions
     );
     let (c, h) = (config.n_embd, config.n_head);
-    let token = model
-        .parameter("transformer.wte.weight")?
-        .embedding(&tokens.flatten_all()?)?; // [B*T, C]
+    let token = model.parameter("transformer.wte.weight")?.embedding(&tokens.flatten_all()?)?; // [B*T, C]
     let position = model.parameter("transformer.wpe.weight")?.narrow(0, 0, t)?; // [T, C]
     let mut x = token.reshape((b, t, c))?.broadcast_add(&position)?; // [B, T, C]
     for layer in 0..config.n_layer {
@@ -49,29 +47,16 @@ pub fn logits(model: &Gpt, tokens: &Tensor) -> Result<Tensor> {
 
 /// The reward of each of `tokens [B, T]`, read at the last one: `[B]`.
 pub fn scores(model: &Gpt, tokens: &Tensor) -> Result<Tensor> {
-    ensure!(
-        model.config().head == Head::Score,
-        "scores need a reward model"
-    );
+    ensure!(model.config().head == Head::Score, "scores need a reward model");
     let (_, t) = tokens.dims2()?;
     let last = hidden(model, tokens)?.narrow(1, t - 1, 1)?.squeeze(1)?; // [B, C]
-    Ok(last
-        .matmul(&model.parameter("score.weight")?.t()?)?
-        .squeeze(1)?)
+    Ok(last.matmul(&model.parameter("score.weight")?.t()?)?.squeeze(1)?)
 }
 
 /// softmax(q kᵀ / √D + causal mask) v on `[B, H, T, D]`.
 fn attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
     let (_, _, t, d) = q.dims4()?;
-    let mask: Vec<f64> = (0..t * t)
-        .map(|i| {
-            if i % t <= i / t {
-                0.0
-            } else {
-                f64::NEG_INFINITY
-            }
-        })
-        .collect();
+    let mask: Vec<f64> = (0..t * t).map(|i| if i % t <= i / t { 0.0 } else { f64::NEG_INFINITY }).collect();
     let mask = Tensor::from_vec(mask, (t, t), q.device())?.to_dtype(q.dtype())?;
     let scores = (q.matmul(&k.t()?)? / (d as f64).sqrt())?; // [B, H, T, T]
     let weights = candle_nn::ops::softmax(&scores.broadcast_add(&mask)?, D::Minus1)?;

@@ -140,9 +140,8 @@ impl Layout {
         let wpe = table.add("transformer.wpe.weight", &[config.n_positions, c]);
         let blocks = (0..config.n_layer)
             .map(|l| {
-                let mut affine = |name: &str, shape: &[usize]| {
-                    table.affine(&format!("transformer.h.{l}.{name}"), shape)
-                };
+                let mut affine =
+                    |name: &str, shape: &[usize]| table.affine(&format!("transformer.h.{l}.{name}"), shape);
                 BlockLayout {
                     ln_1: affine("ln_1", &[c]),
                     c_attn: affine("attn.c_attn", &[c, 3 * c]),
@@ -155,14 +154,7 @@ impl Layout {
             .collect();
         let ln_f = table.affine("transformer.ln_f", &[c]);
         let score = (config.head == Head::Score).then(|| table.add("score.weight", &[1, c]));
-        Self {
-            parameters: table.parameters,
-            wte,
-            wpe,
-            blocks,
-            ln_f,
-            score,
-        }
+        Self { parameters: table.parameters, wte, wpe, blocks, ln_f, score }
     }
 
     /// Length of the flat vector.
@@ -209,10 +201,7 @@ mod tests {
     #[test]
     fn the_layout_has_as_many_numbers_as_the_config_counts() {
         for head in [Head::Language, Head::Score] {
-            let config = Config {
-                head,
-                ..Config::mini(18, 24)
-            };
+            let config = Config { head, ..Config::mini(18, 24) };
             assert_eq!(Layout::new(&config).len() as u128, config.count());
         }
         assert_eq!(Layout::new(&Config::mini(18, 24)).len(), 202_752);
@@ -223,27 +212,11 @@ mod tests {
         let good = Config::mini(18, 24);
         assert!(good.validate().is_ok());
         for bad in [
-            Config {
-                n_head: 5,
-                ..good.clone()
-            },
-            Config {
-                n_layer: 0,
-                ..good.clone()
-            },
-            Config {
-                vocab_size: usize::MAX,
-                ..good.clone()
-            },
-            Config {
-                n_embd: 1 << 20,
-                n_head: 1,
-                ..good.clone()
-            },
-            Config {
-                initializer_range: f64::NAN,
-                ..good.clone()
-            },
+            Config { n_head: 5, ..good.clone() },
+            Config { n_layer: 0, ..good.clone() },
+            Config { vocab_size: usize::MAX, ..good.clone() },
+            Config { n_embd: 1 << 20, n_head: 1, ..good.clone() },
+            Config { initializer_range: f64::NAN, ..good.clone() },
         ] {
             assert!(bad.validate().is_err(), "{bad:?}");
         }

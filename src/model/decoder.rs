@@ -5,12 +5,12 @@
 
 use super::batch::{Batch, Read};
 use super::fused::attention::{self, padded};
-use super::fused::real::vectorized;
 use super::fused::{embedding, gelu, layer_norm, linear};
 use super::gpt::Gpt;
 use super::network::{Network, Output, Weights, Workspace, resized};
 use anyhow::{Result, ensure};
 use candle_core::{CpuStorage, Storage};
+use pulp::{Arch, Simd, WithSimd};
 
 /// A language model's numbers at one moment, packed for decoding.
 #[derive(Debug)]
@@ -52,10 +52,7 @@ impl<'a> Decoder<'a> {
     /// If it is a reward model or not in F32.
     pub fn new(model: &'a Gpt) -> Result<Self> {
         let config = model.config();
-        ensure!(
-            model.layout().score.is_none(),
-            "a reward model cannot generate"
-        );
+        ensure!(model.layout().score.is_none(), "a reward model cannot generate");
         let (storage, layout) = model.parameters().storage_and_layout();
         let parameters = match (&*storage, layout.contiguous_offsets()) {
             (Storage::Cpu(CpuStorage::F32(numbers)), Some((a, b))) => numbers[a..b].to_vec(),
@@ -63,11 +60,7 @@ impl<'a> Decoder<'a> {
         };
         let mut weights = Weights::default();
         weights.pack(config, model.layout(), &parameters, false);
-        Ok(Self {
-            model,
-            parameters,
-            weights,
-        })
+        Ok(Self { model, parameters, weights })
     }
 
     fn network(&self) -> Network<'_, f32> {
@@ -96,14 +89,7 @@ impl<'a> Decoder<'a> {
         let batch = Batch::new(prompts, &none, Read::Last)?;
         batch.check(v, config.n_positions)?;
         let size = config.n_layer * c * self.stride();
-        let mut caches = vec![
-            Cache {
-                kt: Vec::new(),
-                v: Vec::new(),
-                len: 0
-            };
-            prompts.len()
-        ];
+        let mut caches = vec![Cache { kt: Vec::new(), v: Vec::new(), len: 0 }; prompts.len()];
         let mut logits = vec![0.0; prompts.len() * v];
         let mut ws = Workspace::default();
         for shard in &batch.shards {
@@ -112,11 +98,7 @@ impl<'a> Decoder<'a> {
                 logits[slot * v..(slot + 1) * v].copy_from_slice(&ws.out[i * v..(i + 1) * v]);
                 let last = shard.rows[shard.targets[i].row];
                 let rows = last + 1 - prompts[slot].len()..last + 1;
-                let mut cache = Cache {
-                    kt: vec![0.0; size],
-                    v: vec![0.0; size],
-                    len: 0,
-                };
+                let mut cache = Cache { kt: vec![0.0; size], v: vec![0.0; size], len: 0 };
                 for row in rows {
                     for (layer, block) in ws.blocks.iter().enumerate() {
                         let kv = &block.qkv[row * 3 * c + c..(row + 1) * 3 * c];
@@ -140,8 +122,7 @@ impl<'a> Decoder<'a> {
         let layout = self.model.layout();
         let at = |range: &std::ops::Range<usize>| &self.parameters[range.clone()];
         step.positions.clear();
-        step.positions
-            .extend(caches.iter().map(|cache| cache.len as u32));
+        step.positions.extend(caches.iter().map(|cache| cache.len as u32));
         let x = resized(&mut step.x, b * c);
         embedding::forward(tokens, &step.positions, at(&layout.wte), at(&layout.wpe), x);
         let normal = resized(&mut step.normal, b * c);
@@ -152,47 +133,24 @@ impl<'a> Decoder<'a> {
         let fc = resized(&mut step.fc, b * 4 * c);
         let act = resized(&mut step.act, b * 4 * c);
         let p = resized(&mut step.weights, stride);
-        for (layer, (block, weights)) in layout.blocks.iter().zip(&self.weights.blocks).enumerate()
-        {
-            layer_norm::forward(
-                x,
-                at(&block.ln_1.weight),
-                at(&block.ln_1.bias),
-                normal,
-                stats,
-            );
+        for (layer, (block, weights)) in layout.blocks.iter().zip(&self.weights.blocks).enumerate() {
+            layer_norm::forward(x, at(&block.ln_1.weight), at(&block.ln_1.bias), normal, stats);
             linear::forward(normal, &weights.c_attn, at(&block.c_attn.bias), None, qkv);
             let rows = qkv.chunks_exact(3 * c).zip(att.chunks_exact_mut(c));
             for ((qkv, att), cache) in rows.zip(caches.iter_mut()) {
                 cache.put(layer, (h, d, stride), &qkv[c..]);
-                cache.attend(layer, (h, d, stride), &qkv[..c], p, att);
+                let shape = (h, d, stride);
+                let (q, weights) = (&qkv[..c], &mut *p);
+                Arch::new().dispatch(Attend { cache, layer, shape, q, weights, out: att });
             }
-            linear::forward(
-                att,
-                &weights.attn_out,
-                at(&block.attn_out.bias),
-                Some(x),
-                mid,
-            );
-            layer_norm::forward(
-                mid,
-                at(&block.ln_2.weight),
-                at(&block.ln_2.bias),
-                normal,
-                stats,
-            );
+            linear::forward(att, &weights.attn_out, at(&block.attn_out.bias), Some(x), mid);
+            layer_norm::forward(mid, at(&block.ln_2.weight), at(&block.ln_2.bias), normal, stats);
             linear::forward(normal, &weights.c_fc, at(&block.c_fc.bias), None, fc);
             gelu::forward(fc, act);
             linear::forward(act, &weights.mlp_out, at(&block.mlp_out.bias), Some(mid), x);
         }
         caches.iter_mut().for_each(|cache| cache.len += 1);
-        layer_norm::forward(
-            x,
-            at(&layout.ln_f.weight),
-            at(&layout.ln_f.bias),
-            normal,
-            stats,
-        );
+        layer_norm::forward(x, at(&layout.ln_f.weight), at(&layout.ln_f.bias), normal, stats);
         let logits = resized(&mut step.logits, b * config.vocab_size);
         linear::forward_unbiased(normal, &self.weights.tied_head, logits);
     }
@@ -210,30 +168,30 @@ impl Cache {
             self.v[base + self.len * d..][..d].copy_from_slice(&v[head * d..][..d]);
         }
     }
+}
 
-    /// Attention of the newest token, `q [C]` to `out [C]`; its own key is already in place.
-    fn attend(
-        &self,
-        layer: usize,
-        (h, d, stride): (usize, usize, usize),
-        q: &[f32],
-        p: &mut [f32],
-        out: &mut [f32],
-    ) {
-        vectorized(
-            #[inline(always)]
-            || {
-                for head in 0..h {
-                    let base = (layer * h + head) * d * stride;
-                    let (kt, v) = (
-                        &self.kt[base..][..d * stride],
-                        &self.v[base..][..d * stride],
-                    );
-                    let (q, out) = (&q[head * d..][..d], &mut out[head * d..][..d]);
-                    let keys = self.len + 1;
-                    attention::attend(q, kt, stride, v, keys, &mut p[..padded(keys)], out);
-                }
-            },
-        );
+/// Attention of the newest token of a sequence, `q [C]` to `out [C]`; its own key is already in place.
+struct Attend<'a> {
+    cache: &'a Cache,
+    layer: usize,
+    shape: (usize, usize, usize), // H, D and the stride of the cache
+    q: &'a [f32],
+    weights: &'a mut [f32],
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Attend<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { cache, layer, shape: (h, d, stride), q, weights, out } = self;
+        let keys = cache.len + 1;
+        for head in 0..h {
+            let base = (layer * h + head) * d * stride;
+            let kv = (&cache.kt[base..][..d * stride], &cache.v[base..][..d * stride]);
+            let (q, out) = (&q[head * d..][..d], &mut out[head * d..][..d]);
+            attention::attend(simd, q, kv, stride, keys, &mut weights[..padded(keys)], out);
+        }
     }
 }

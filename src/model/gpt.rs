@@ -38,11 +38,7 @@ impl Gpt {
                 parameters.resize(parameter.range.end, value);
                 continue;
             }
-            let depth = if name.ends_with("c_proj.weight") {
-                2 * config.n_layer
-            } else {
-                1
-            };
+            let depth = if name.ends_with("c_proj.weight") { 2 * config.n_layer } else { 1 };
             let std = config.initializer_range / (depth as f64).sqrt();
             let mut rng = rng.fork(name);
             parameters.extend(parameter.range.clone().map(|_| (std * rng.normal()) as f32));
@@ -104,10 +100,7 @@ impl Gpt {
 
     /// The same parameters without gradients: for rollouts and evaluation. It sees later updates.
     pub fn no_grad(&self) -> Self {
-        Self {
-            parameters: self.parameters.detach(),
-            ..self.clone()
-        }
+        Self { parameters: self.parameters.detach(), ..self.clone() }
     }
 
     /// An independent trainable copy.
@@ -117,28 +110,14 @@ impl Gpt {
 
     /// The same model computing in `dtype`, F32 or F64.
     pub fn to_dtype(&self, dtype: DType) -> Result<Self> {
-        Self::from_tensor(
-            (*self.config).clone(),
-            self.parameters.detach().to_dtype(dtype)?,
-        )
+        Self::from_tensor((*self.config).clone(), self.parameters.detach().to_dtype(dtype)?)
     }
 
     /// A reward model on a copy of this trunk, its score head drawn from `rng.fork("score.weight")`.
     pub fn with_score_head(&self, rng: &Rng) -> Result<Self> {
-        let config = Config {
-            head: Head::Score,
-            ..(*self.config).clone()
-        };
-        let trunk = self
-            .layout
-            .score
-            .as_ref()
-            .map_or(self.layout.len(), |score| score.start);
-        let mut parameters = self
-            .parameters
-            .detach()
-            .narrow(0, 0, trunk)?
-            .to_vec1::<f32>()?;
+        let config = Config { head: Head::Score, ..(*self.config).clone() };
+        let trunk = self.layout.score.as_ref().map_or(self.layout.len(), |score| score.start);
+        let mut parameters = self.parameters.detach().narrow(0, 0, trunk)?.to_vec1::<f32>()?;
         let mut rng = rng.fork("score.weight");
         let std = config.initializer_range;
         parameters.extend((0..config.n_embd).map(|_| (std * rng.normal()) as f32));
@@ -169,15 +148,8 @@ impl Gpt {
 
     /// The reward of each pair, `[B]`, from a batch made with [`Read::Last`].
     pub fn scores(&self, batch: Batch) -> Result<Tensor> {
-        ensure!(
-            self.config.head == Head::Score,
-            "scores need a reward model, this is a language model"
-        );
-        ensure!(
-            batch.read() == Read::Last,
-            "scores are read at the last token, got {:?}",
-            batch.read()
-        );
+        ensure!(self.config.head == Head::Score, "scores need a reward model, this is a language model");
+        ensure!(batch.read() == Read::Last, "scores are read at the last token, got {:?}", batch.read());
         let weight = self.parameter("score.weight")?; // [1, C]
         Ok(self.hidden(batch)?.broadcast_mul(&weight)?.sum(1)?) // [B, C] to [B]
     }

@@ -46,9 +46,7 @@ pub(crate) fn config_to_json(config: &Config) -> Value {
 /// If a field is missing or says something that this model does not compute.
 pub(crate) fn config_from_json(json: &Value) -> Result<Config> {
     let size = |name: &str| -> Result<usize> {
-        let value = json[name]
-            .as_u64()
-            .and_then(|size| usize::try_from(size).ok());
+        let value = json[name].as_u64().and_then(|size| usize::try_from(size).ok());
         value.with_context(|| format!("{name} should be a size, got {}", json[name]))
     };
     let architecture = json["architectures"][0].as_str().unwrap_or("none");
@@ -100,12 +98,8 @@ pub(crate) fn vocab_to_json(vocab: &Vocab) -> Value {
             })
         })
         .collect();
-    let words: Map<String, Value> = vocab
-        .words()
-        .iter()
-        .enumerate()
-        .map(|(id, word)| (word.clone(), json!(id)))
-        .collect();
+    let words: Map<String, Value> =
+        vocab.words().iter().enumerate().map(|(id, word)| (word.clone(), json!(id))).collect();
     json!({
         "version": "1.0",
         "truncation": null,
@@ -125,28 +119,14 @@ pub(crate) fn vocab_to_json(vocab: &Vocab) -> Value {
 /// If it is another kind of tokenizer or its ids are not 0, 1, 2, ..
 pub(crate) fn vocab_from_json(json: &Value) -> Result<Vocab> {
     let kind = &json["model"]["type"];
-    ensure!(
-        kind == "WordLevel",
-        "expected a WordLevel tokenizer, got {kind}"
-    );
-    let table = json["model"]["vocab"]
-        .as_object()
-        .context("model.vocab should be an object")?;
+    ensure!(kind == "WordLevel", "expected a WordLevel tokenizer, got {kind}");
+    let table = json["model"]["vocab"].as_object().context("model.vocab should be an object")?;
     let mut words = vec![None; table.len()];
     for (word, id) in table {
-        let place = id
-            .as_u64()
-            .and_then(|id| words.get_mut(usize::try_from(id).ok()?));
-        let place = place.with_context(|| {
-            format!(
-                "the id of {word:?} should be below {}, got {id}",
-                table.len()
-            )
-        })?;
-        ensure!(
-            place.replace(word.clone()).is_none(),
-            "two words have the id {id}"
-        );
+        let place = id.as_u64().and_then(|id| words.get_mut(usize::try_from(id).ok()?));
+        let place =
+            place.with_context(|| format!("the id of {word:?} should be below {}, got {id}", table.len()))?;
+        ensure!(place.replace(word.clone()).is_none(), "two words have the id {id}");
     }
     // As many ids as places, none twice: every place is taken.
     Ok(Vocab::from_words(words.into_iter().flatten().collect())?)

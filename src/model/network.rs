@@ -31,8 +31,7 @@ impl<R: Real> Weights<R> {
     /// Packs `parameters`; also for the backward pass if `gradient`.
     pub fn pack(&mut self, config: &Config, layout: &Layout, parameters: &[R], gradient: bool) {
         let c = config.n_embd;
-        self.blocks
-            .resize_with(config.n_layer, BlockWeights::default);
+        self.blocks.resize_with(config.n_layer, BlockWeights::default);
         for (block, at) in self.blocks.iter_mut().zip(&layout.blocks) {
             let weight = |affine: &Affine| &parameters[affine.weight.clone()];
             block.c_attn.pack(weight(&at.c_attn), c, 3 * c, gradient);
@@ -41,8 +40,7 @@ impl<R: Real> Weights<R> {
             block.mlp_out.pack(weight(&at.mlp_out), 4 * c, c, gradient);
         }
         let wte = &parameters[layout.wte.clone()];
-        self.tied_head
-            .pack_transposed(wte, c, config.vocab_size, gradient);
+        self.tied_head.pack_transposed(wte, c, config.vocab_size, gradient);
     }
 }
 
@@ -107,8 +105,7 @@ impl<R: Real> Network<'_, R> {
     pub fn forward(&self, shard: &Shard, output: Output, keep: bool, ws: &mut Workspace<R>) {
         let (c, n, m) = (self.config.n_embd, shard.tokens.len(), shard.rows.len());
         let layers = self.config.n_layer;
-        ws.blocks
-            .resize_with(if keep { layers } else { 1 }, Block::default);
+        ws.blocks.resize_with(if keep { layers } else { 1 }, Block::default);
         let (wte, wpe) = (self.at(&self.layout.wte), self.at(&self.layout.wpe));
         let x = resized(&mut ws.blocks[0].x, n * c);
         embedding::forward(&shard.tokens, &shard.positions, wte, wpe, x); // [N, C]
@@ -127,13 +124,7 @@ impl<R: Real> Network<'_, R> {
         let ln_f = &self.layout.ln_f;
         let hidden = resized(&mut ws.hidden, m * c);
         let stats = resized(&mut ws.stats, m * 2);
-        layer_norm::forward(
-            &ws.x,
-            self.at(&ln_f.weight),
-            self.at(&ln_f.bias),
-            hidden,
-            stats,
-        );
+        layer_norm::forward(&ws.x, self.at(&ln_f.weight), self.at(&ln_f.bias), hidden, stats);
         let (v, head) = (self.config.vocab_size, &self.weights.tied_head);
         match output {
             Output::LogProb => {
@@ -154,24 +145,10 @@ impl<R: Real> Network<'_, R> {
     fn attend(&self, layer: usize, shard: &Shard, block: &mut Block<R>, scratch: &mut Scratch<R>) {
         let (c, heads, n) = (self.config.n_embd, self.config.n_head, shard.tokens.len());
         let (at, weights) = (&self.layout.blocks[layer], &self.weights.blocks[layer]);
-        let Block {
-            x,
-            ln_1,
-            stats_1,
-            qkv,
-            weights: p,
-            att,
-            ..
-        } = block;
+        let Block { x, ln_1, stats_1, qkv, weights: p, att, .. } = block;
         let ln_1 = resized(ln_1, n * c);
         let stats_1 = resized(stats_1, n * 2);
-        layer_norm::forward(
-            x,
-            self.at(&at.ln_1.weight),
-            self.at(&at.ln_1.bias),
-            ln_1,
-            stats_1,
-        );
+        layer_norm::forward(x, self.at(&at.ln_1.weight), self.at(&at.ln_1.bias), ln_1, stats_1);
         let qkv = resized(qkv, n * 3 * c);
         linear::forward(ln_1, &weights.c_attn, self.at(&at.c_attn.bias), None, qkv);
         let p = resized(p, attention::weights_len(&shard.segments, heads));
@@ -180,26 +157,10 @@ impl<R: Real> Network<'_, R> {
     }
 
     /// Second half of a block, on all rows or on `rows`: projection, LayerNorm, MLP.
-    fn transform(
-        &self,
-        layer: usize,
-        rows: Option<&[usize]>,
-        block: &mut Block<R>,
-        y: &mut Vec<R>,
-    ) {
+    fn transform(&self, layer: usize, rows: Option<&[usize]>, block: &mut Block<R>, y: &mut Vec<R>) {
         let c = self.config.n_embd;
         let (at, weights) = (&self.layout.blocks[layer], &self.weights.blocks[layer]);
-        let Block {
-            x,
-            att,
-            residual,
-            mid,
-            ln_2,
-            stats_2,
-            fc,
-            act,
-            ..
-        } = block;
+        let Block { x, att, residual, mid, ln_2, stats_2, fc, act, .. } = block;
         let residual: &[R] = match rows {
             None => x,
             Some(rows) => {
@@ -218,25 +179,13 @@ impl<R: Real> Network<'_, R> {
         linear::forward(att, &weights.attn_out, bias, Some(residual), mid);
         let ln_2 = resized(ln_2, m * c);
         let stats_2 = resized(stats_2, m * 2);
-        layer_norm::forward(
-            mid,
-            self.at(&at.ln_2.weight),
-            self.at(&at.ln_2.bias),
-            ln_2,
-            stats_2,
-        );
+        layer_norm::forward(mid, self.at(&at.ln_2.weight), self.at(&at.ln_2.bias), ln_2, stats_2);
         let fc = resized(fc, m * 4 * c);
         linear::forward(ln_2, &weights.c_fc, self.at(&at.c_fc.bias), None, fc);
         let act = resized(act, m * 4 * c);
         gelu::forward(fc, act);
         let y = resized(y, m * c);
-        linear::forward(
-            act,
-            &weights.mlp_out,
-            self.at(&at.mlp_out.bias),
-            Some(mid),
-            y,
-        );
+        linear::forward(act, &weights.mlp_out, self.at(&at.mlp_out.bias), Some(mid), y);
     }
 
     /// Adds to `gradient`, laid out as the parameters, what `dout`, shaped as `ws.out`, asks for.
@@ -288,84 +237,31 @@ impl<R: Real> Network<'_, R> {
     /// attention's output in `ws.d_c [M, C]`.
     fn transform_backward(&self, layer: usize, ws: &mut Workspace<R>, gradient: &mut [R]) {
         let (at, weights) = (&self.layout.blocks[layer], &self.weights.blocks[layer]);
-        let Block {
-            att,
-            mid,
-            ln_2,
-            stats_2,
-            fc,
-            act,
-            ..
-        } = &ws.blocks[layer];
+        let Block { att, mid, ln_2, stats_2, fc, act, .. } = &ws.blocks[layer];
         let (dx, panels) = (&mut ws.dx, &mut ws.panels);
         let d_4c = resized(&mut ws.d_4c, act.len());
         let d_c = resized(&mut ws.d_c, dx.len());
-        linear_backward(
-            act,
-            &weights.mlp_out,
-            &at.mlp_out,
-            dx,
-            d_4c,
-            gradient,
-            panels,
-        );
+        linear_backward(act, &weights.mlp_out, &at.mlp_out, dx, d_4c, gradient, panels);
         gelu::backward(fc, d_4c);
         linear_backward(ln_2, &weights.c_fc, &at.c_fc, d_4c, d_c, gradient, panels);
         let (dw, db) = pair(gradient, &at.ln_2);
         layer_norm::backward(mid, self.at(&at.ln_2.weight), stats_2, d_c, dx, dw, db);
-        linear_backward(
-            att,
-            &weights.attn_out,
-            &at.attn_out,
-            dx,
-            d_c,
-            gradient,
-            panels,
-        );
+        linear_backward(att, &weights.attn_out, &at.attn_out, dx, d_c, gradient, panels);
     }
 
     /// From `ws.dx` and `ws.d_c`, both `[N, C]`, to `ws.dx` before the block.
-    fn attend_backward(
-        &self,
-        layer: usize,
-        shard: &Shard,
-        ws: &mut Workspace<R>,
-        gradient: &mut [R],
-    ) {
+    fn attend_backward(&self, layer: usize, shard: &Shard, ws: &mut Workspace<R>, gradient: &mut [R]) {
         let (c, heads) = (self.config.n_embd, self.config.n_head);
         let at: &BlockLayout = &self.layout.blocks[layer];
         let weights = &self.weights.blocks[layer];
-        let Block {
-            x,
-            ln_1,
-            stats_1,
-            qkv,
-            weights: p,
-            ..
-        } = &ws.blocks[layer];
+        let Block { x, ln_1, stats_1, qkv, weights: p, .. } = &ws.blocks[layer];
         let (d_c, panels) = (&mut ws.d_c, &mut ws.panels);
         let d_3c = resized(&mut ws.d_3c, qkv.len());
         let shape = (c, heads);
         attention::backward(qkv, &shard.segments, shape, p, d_c, d_3c, &mut ws.scratch);
-        linear_backward(
-            ln_1,
-            &weights.c_attn,
-            &at.c_attn,
-            d_3c,
-            d_c,
-            gradient,
-            panels,
-        );
+        linear_backward(ln_1, &weights.c_attn, &at.c_attn, d_3c, d_c, gradient, panels);
         let (dw, db) = pair(gradient, &at.ln_1);
-        layer_norm::backward(
-            x,
-            self.at(&at.ln_1.weight),
-            stats_1,
-            d_c,
-            &mut ws.dx,
-            dw,
-            db,
-        );
+        layer_norm::backward(x, self.at(&at.ln_1.weight), stats_1, d_c, &mut ws.dx, dw, db);
     }
 
     fn at(&self, range: &std::ops::Range<usize>) -> &[R] {

@@ -1,6 +1,6 @@
 //! Adam and AdamW over the flat parameter vector, in one pass, with global-norm clipping folded in.
 
-use super::fused::real::{sum, vectorized};
+use super::fused::real::{LANES, vectorized};
 use super::gpt::Gpt;
 use anyhow::{Context, Result, ensure};
 use candle_core::backprop::GradStore;
@@ -26,21 +26,12 @@ pub struct AdamConfig {
 impl AdamConfig {
     /// PyTorch's `Adam` with the seeds' clipping at norm 1.
     pub fn adam() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.0,
-            clip_norm: Some(1.0),
-        }
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0, clip_norm: Some(1.0) }
     }
 
     /// PyTorch's `AdamW`, whose default decay is 0.01, with the seeds' clipping at norm 1.
     pub fn adamw() -> Self {
-        Self {
-            weight_decay: 0.01,
-            ..Self::adam()
-        }
+        Self { weight_decay: 0.01, ..Self::adam() }
     }
 }
 
@@ -70,11 +61,7 @@ pub struct Schedule {
 impl Schedule {
     /// The same rate at every step.
     pub fn constant(lr: f64) -> Self {
-        Self {
-            lr,
-            warmup: 0,
-            decay: Decay::Constant,
-        }
+        Self { lr, warmup: 0, decay: Decay::Constant }
     }
 
     /// The learning rate of `step` = 1, 2, ..
@@ -105,12 +92,7 @@ pub struct Adam {
 impl Adam {
     /// An optimiser for `len` parameters, its moments zero.
     pub fn new(config: AdamConfig, len: usize) -> Self {
-        Self {
-            config,
-            step: 0,
-            first: vec![0.0; len],
-            second: vec![0.0; len],
-        }
+        Self { config, step: 0, first: vec![0.0; len], second: vec![0.0; len] }
     }
 
     /// An optimiser for `model`.
@@ -151,24 +133,14 @@ impl Adam {
             parameters.dims(),
             gradient.dims()
         );
-        let op = Update {
-            adam: RefCell::new(self),
-            lr,
-            norm: RefCell::new(0.0),
-        };
+        let op = Update { adam: RefCell::new(self), lr, norm: RefCell::new(0.0) };
         parameters.inplace_op2(gradient, &op)?;
         Ok(op.norm.into_inner())
     }
 
     fn update_slices(&mut self, parameters: &mut [f32], gradient: &[f32], lr: f64, scale: f32) {
         self.step = self.step.saturating_add(1);
-        let AdamConfig {
-            beta1,
-            beta2,
-            epsilon,
-            weight_decay,
-            ..
-        } = self.config;
+        let AdamConfig { beta1, beta2, epsilon, weight_decay, .. } = self.config;
         let step_size = (lr / (1.0 - beta1.powi(self.step))) as f32;
         let root_correction = (1.0 - beta2.powi(self.step)).sqrt() as f32;
         let (keep, epsilon) = ((1.0 - lr * weight_decay) as f32, epsilon as f32);
@@ -207,14 +179,12 @@ impl InplaceOp2 for Update<'_> {
         gradient: &CpuStorage,
         gradient_layout: &candle_core::Layout,
     ) -> candle_core::Result<()> {
-        let (CpuStorage::F32(parameters), CpuStorage::F32(gradient)) = (parameters, gradient)
-        else {
+        let (CpuStorage::F32(parameters), CpuStorage::F32(gradient)) = (parameters, gradient) else {
             bail!("the optimiser works on F32");
         };
-        let (Some((p0, p1)), Some((g0, g1))) = (
-            parameters_layout.contiguous_offsets(),
-            gradient_layout.contiguous_offsets(),
-        ) else {
+        let (Some((p0, p1)), Some((g0, g1))) =
+            (parameters_layout.contiguous_offsets(), gradient_layout.contiguous_offsets())
+        else {
             bail!("parameters and gradient must be contiguous");
         };
         let (parameters, gradient) = (&mut parameters[p0..p1], &gradient[g0..g1]);
@@ -224,29 +194,31 @@ impl InplaceOp2 for Update<'_> {
         }
         let mut adam = self.adam.borrow_mut();
         // 1e-6 as in `torch.nn.utils.clip_grad_norm_`.
-        let scale = adam
-            .config
-            .clip_norm
-            .map_or(1.0, |most| (most / (norm + 1e-6)).min(1.0));
+        let scale = adam.config.clip_norm.map_or(1.0, |most| (most / (norm + 1e-6)).min(1.0));
         adam.update_slices(parameters, gradient, self.lr, scale as f32);
         *self.norm.borrow_mut() = norm;
         Ok(())
     }
 }
 
-/// The L2 norm, summed in f64.
+/// The L2 norm, summed in f64: first in lanes, so that the loop vectorises, then over the lanes.
 fn norm(x: &[f32]) -> f64 {
+    let mut lanes = [0.0; LANES];
     vectorized(
         #[inline(always)]
         || {
-            sum(
-                x.len(),
-                #[inline(always)]
-                |i| f64::from(x[i]) * f64::from(x[i]),
-            )
+            let (chunks, rest) = x.as_chunks::<LANES>();
+            for chunk in chunks {
+                for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                    *lane += f64::from(x) * f64::from(x);
+                }
+            }
+            for (lane, &x) in lanes.iter_mut().zip(rest) {
+                *lane += f64::from(x) * f64::from(x);
+            }
         },
-    )
-    .sqrt()
+    );
+    lanes.iter().sum::<f64>().sqrt()
 }
 
 #[cfg(test)]
@@ -256,11 +228,7 @@ mod tests {
 
     #[test]
     fn warm_up_rises_to_the_rate_and_the_cosine_falls_to_zero() {
-        let schedule = Schedule {
-            lr: 2.0,
-            warmup: 4,
-            decay: Decay::Cosine { total: 12 },
-        };
+        let schedule = Schedule { lr: 2.0, warmup: 4, decay: Decay::Cosine { total: 12 } };
         let close = |step, want: f64| assert!((schedule.at(step) - want).abs() < 1e-12, "{step}");
         close(1, 0.5);
         close(4, 2.0);

@@ -86,12 +86,7 @@ impl<R: Pooled> NetworkOp<R> {
     }
 
     fn network<'a>(&'a self, parameters: &'a [R], weights: &'a Weights<R>) -> Network<'a, R> {
-        Network {
-            config: &self.config,
-            layout: &self.layout,
-            parameters,
-            weights,
-        }
+        Network { config: &self.config, layout: &self.layout, parameters, weights }
     }
 
     fn forward(&self, parameters: &[R]) -> Vec<R> {
@@ -150,10 +145,8 @@ impl<R: Pooled> NetworkOp<R> {
                 gradient.clear();
                 gradient.resize(parameters.len(), R::zero());
                 let slots = shard.slots.iter();
-                let dout: Vec<R> = slots
-                    .flat_map(|&slot| &dout[slot * width..(slot + 1) * width])
-                    .copied()
-                    .collect();
+                let dout: Vec<R> =
+                    slots.flat_map(|&slot| &dout[slot * width..(slot + 1) * width]).copied().collect();
                 network.backward(shard, self.output, &dout, &mut ws, &mut gradient);
                 lock(&R::pool().workspaces).push(ws);
                 gradient
@@ -162,16 +155,13 @@ impl<R: Pooled> NetworkOp<R> {
         lock(&R::pool().weights).push(weights);
 
         let mut total = vec![R::zero(); parameters.len()];
-        total
-            .par_chunks_mut(CHUNK)
-            .enumerate()
-            .for_each(|(i, total)| {
-                for part in &parts {
-                    for (total, &g) in total.iter_mut().zip(&part[i * CHUNK..]) {
-                        *total += g;
-                    }
+        total.par_chunks_mut(CHUNK).enumerate().for_each(|(i, total)| {
+            for part in &parts {
+                for (total, &g) in total.iter_mut().zip(&part[i * CHUNK..]) {
+                    *total += g;
                 }
-            });
+            }
+        });
         lock(&R::pool().gradients).extend(parts);
         Ok(total)
     }
@@ -194,11 +184,7 @@ impl<R: Pooled> CustomOp1 for NetworkOp<R> {
         "gpt"
     }
 
-    fn cpu_fwd(
-        &self,
-        storage: &CpuStorage,
-        layout: &candle_core::Layout,
-    ) -> Result<(CpuStorage, Shape)> {
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &candle_core::Layout) -> Result<(CpuStorage, Shape)> {
         let Some((start, end)) = layout.contiguous_offsets() else {
             bail!("the parameters must be contiguous, got {layout:?}");
         };
@@ -214,10 +200,7 @@ impl<R: Pooled> CustomOp1 for NetworkOp<R> {
         let dout = dout.flatten_all()?.to_vec1::<R>()?;
         let (storage, layout) = parameters.storage_and_layout();
         let candle_core::Storage::Cpu(storage) = &*storage else {
-            bail!(
-                "the parameters must be on the CPU, got {:?}",
-                parameters.device()
-            );
+            bail!("the parameters must be on the CPU, got {:?}", parameters.device());
         };
         let Some((start, end)) = layout.contiguous_offsets() else {
             bail!("the parameters must be contiguous, got {layout:?}");

@@ -40,10 +40,7 @@ pub fn token_logprobs<P: AsRef<[u32]>, R: AsRef<[u32]>>(
 ) -> Result<TokenLogProbs> {
     let batch = Batch::new(prompts, responses, Read::Response)?;
     let lengths = batch.lengths().to_vec();
-    Ok(TokenLogProbs {
-        values: model.token_logprobs(batch)?,
-        lengths,
-    })
+    Ok(TokenLogProbs { values: model.token_logprobs(batch)?, lengths })
 }
 
 /// log π(y|x) of each pair, `[B]`.
@@ -63,10 +60,8 @@ pub fn seq_logprob<P: AsRef<[u32]>, R: AsRef<[u32]>>(
 /// # Errors
 /// If the lengths do not add up to the number of values.
 pub fn sum_segments(values: &Tensor, lengths: &[usize]) -> Result<Tensor> {
-    let owners: Vec<u32> = (0..)
-        .zip(lengths)
-        .flat_map(|(b, &length)| std::iter::repeat_n(b, length))
-        .collect();
+    let owners: Vec<u32> =
+        (0..).zip(lengths).flat_map(|(b, &length)| std::iter::repeat_n(b, length)).collect();
     anyhow::ensure!(
         values.dims() == [owners.len()],
         "the lengths add up to {}, got values of shape {:?}",

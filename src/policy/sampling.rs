@@ -30,20 +30,12 @@ pub struct Sampling {
 impl Sampling {
     /// From the policy itself, up to `max_tokens` or [`Vocab::EOS`].
     pub fn policy(max_tokens: usize) -> Self {
-        Self {
-            temperature: 1.0,
-            max_tokens,
-            end: Vocab::EOS,
-            forced: Vec::new(),
-        }
+        Self { temperature: 1.0, max_tokens, end: Vocab::EOS, forced: Vec::new() }
     }
 
     /// The most probable token each time; of equal ones the first.
     pub fn greedy(max_tokens: usize) -> Self {
-        Self {
-            temperature: 0.0,
-            ..Self::policy(max_tokens)
-        }
+        Self { temperature: 0.0, ..Self::policy(max_tokens) }
     }
 }
 
@@ -91,16 +83,9 @@ pub fn sample<P: AsRef<[u32]>>(
     sampling: &Sampling,
     rng: &Rng,
 ) -> Result<Vec<Rollout>> {
-    let prompts = prompts
-        .iter()
-        .flat_map(|prompt| std::iter::repeat_n(prompt.as_ref(), group));
-    let requests: Vec<Request> = prompts
-        .enumerate()
-        .map(|(i, prompt)| Request {
-            prompt,
-            rng: rng.fork(i),
-        })
-        .collect();
+    let prompts = prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt.as_ref(), group));
+    let requests: Vec<Request> =
+        prompts.enumerate().map(|(i, prompt)| Request { prompt, rng: rng.fork(i) }).collect();
     sample_requests(model, &requests, sampling)
 }
 
@@ -110,24 +95,14 @@ pub fn sample<P: AsRef<[u32]>>(
 /// # Errors
 /// If a prompt is empty, leaves no room for a token or has one outside the vocabulary; if the
 /// temperature is negative or not finite; if a forced token is outside the vocabulary.
-pub fn sample_requests(
-    model: &Gpt,
-    requests: &[Request],
-    sampling: &Sampling,
-) -> Result<Vec<Rollout>> {
+pub fn sample_requests(model: &Gpt, requests: &[Request], sampling: &Sampling) -> Result<Vec<Rollout>> {
     let (v, n_positions) = (model.config().vocab_size, model.config().n_positions);
     let t = sampling.temperature;
-    ensure!(
-        t.is_finite() && t >= 0.0,
-        "temperature must be finite and not negative, got {t}"
-    );
+    ensure!(t.is_finite() && t >= 0.0, "temperature must be finite and not negative, got {t}");
     if let Some(&bad) = sampling.forced.iter().find(|&&token| token as usize >= v) {
         bail!("forced token {bad} is outside the vocabulary of {v}");
     }
-    if let Some(long) = requests
-        .iter()
-        .find(|request| request.prompt.len() >= n_positions)
-    {
+    if let Some(long) = requests.iter().find(|request| request.prompt.len() >= n_positions) {
         let length = long.prompt.len();
         bail!("a prompt of {length} tokens leaves no room in the model's {n_positions} positions");
     }
@@ -160,31 +135,18 @@ struct Growing {
 }
 
 /// Advances all responses of a shard until each has ended.
-fn grow(
-    decoder: &Decoder,
-    mut batch: Vec<Growing>,
-    sampling: &Sampling,
-    n_positions: usize,
-) -> Vec<Rollout> {
+fn grow(decoder: &Decoder, mut batch: Vec<Growing>, sampling: &Sampling, n_positions: usize) -> Vec<Rollout> {
     let mut step = Step::default();
-    let mut alive: Vec<&mut Growing> = if sampling.max_tokens == 0 {
-        Vec::new()
-    } else {
-        batch.iter_mut().collect()
-    };
+    let mut alive: Vec<&mut Growing> =
+        if sampling.max_tokens == 0 { Vec::new() } else { batch.iter_mut().collect() };
     loop {
         alive.retain_mut(|response| !response.extend(sampling, n_positions));
         if alive.is_empty() {
             break;
         }
-        let tokens: Vec<u32> = alive
-            .iter()
-            .filter_map(|response| response.rollout.tokens.last().copied())
-            .collect();
-        let mut caches: Vec<&mut Cache> = alive
-            .iter_mut()
-            .map(|response| &mut response.cache)
-            .collect();
+        let tokens: Vec<u32> =
+            alive.iter().filter_map(|response| response.rollout.tokens.last().copied()).collect();
+        let mut caches: Vec<&mut Cache> = alive.iter_mut().map(|response| &mut response.cache).collect();
         decoder.step(&tokens, &mut caches, &mut step);
         let v = step.logits.len() / tokens.len();
         for (response, logits) in alive.iter_mut().zip(step.logits.chunks_exact(v)) {
@@ -197,12 +159,7 @@ fn grow(
 impl Growing {
     /// Appends one token; returns whether that was the last.
     fn extend(&mut self, sampling: &Sampling, n_positions: usize) -> bool {
-        let Rollout {
-            tokens,
-            logprobs,
-            sampling_logprobs,
-            stopped,
-        } = &mut self.rollout;
+        let Rollout { tokens, logprobs, sampling_logprobs, stopped } = &mut self.rollout;
         let mut probs = self.logits.clone();
         let log_z = softmax(&mut probs); // The scoring pass's own kernel: the ratio to it is exactly 1.
         let (token, log_q) = if let Some(&forced) = sampling.forced.get(tokens.len()) {

@@ -14,13 +14,7 @@ pub fn forward<R: Real>(tokens: &[u32], positions: &[u32], wte: &[R], wpe: &[R],
 }
 
 /// Adds `dx [N, C]` to the rows of `dwte [V, C]` and `dwpe [P, C]` that made it.
-pub fn backward<R: Real>(
-    tokens: &[u32],
-    positions: &[u32],
-    dx: &[R],
-    dwte: &mut [R],
-    dwpe: &mut [R],
-) {
+pub fn backward<R: Real>(tokens: &[u32], positions: &[u32], dx: &[R], dwte: &mut [R], dwpe: &mut [R]) {
     let c = dx.len() / tokens.len().max(1);
     for ((dx, &token), &position) in dx.chunks_exact(c.max(1)).zip(tokens).zip(positions) {
         for (index, table) in [(token, &mut *dwte), (position, &mut *dwpe)] {

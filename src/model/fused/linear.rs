@@ -1,6 +1,6 @@
 //! A linear map y = x W + b with GPT-2's weights `[in, out]`, added to a residual where there is one.
 
-use super::matmul::{Left, Panels, add_product};
+use super::matmul::{Left, Panels, add_product, set_product};
 use super::real::{Real, vectorized};
 
 /// A weight matrix `[in, out]` packed as the right factor of both passes.
@@ -34,18 +34,14 @@ pub fn forward<R: Real>(x: &[R], w: &Weight<R>, bias: &[R], residual: Option<&[R
         #[inline(always)]
         || match residual {
             Some(residual) => {
-                let rows = y
-                    .chunks_exact_mut(bias.len())
-                    .zip(residual.chunks_exact(bias.len()));
+                let rows = y.chunks_exact_mut(bias.len()).zip(residual.chunks_exact(bias.len()));
                 for (y, residual) in rows {
                     for ((y, &r), &b) in y.iter_mut().zip(residual).zip(bias) {
                         *y = r + b;
                     }
                 }
             }
-            None => y
-                .chunks_exact_mut(bias.len())
-                .for_each(|y| y.copy_from_slice(bias)),
+            None => y.chunks_exact_mut(bias.len()).for_each(|y| y.copy_from_slice(bias)),
         },
     );
     add_product(Left::Plain(x), &w.forward, y);
@@ -53,24 +49,16 @@ pub fn forward<R: Real>(x: &[R], w: &Weight<R>, bias: &[R], residual: Option<&[R
 
 /// `x [N, in]` to `y [N, out]` = x W.
 pub fn forward_unbiased<R: Real>(x: &[R], w: &Weight<R>, y: &mut [R]) {
-    y.fill(R::zero());
-    add_product(Left::Plain(x), &w.forward, y);
+    set_product(Left::Plain(x), &w.forward, y);
 }
 
 /// What `dy [N, out]` asks of the input: `dx [N, in]` = dy Wᵀ.
 pub fn backward_input<R: Real>(w: &Weight<R>, dy: &[R], dx: &mut [R]) {
-    dx.fill(R::zero());
-    add_product(Left::Plain(dy), &w.backward, dx);
+    set_product(Left::Plain(dy), &w.backward, dx);
 }
 
 /// Adds what `dy [N, out]` asks of the weight, xᵀ dy, to `dw [in, out]`. `scratch` is overwritten.
-pub fn backward_weight<R: Real>(
-    x: &[R],
-    dy: &[R],
-    outputs: usize,
-    dw: &mut [R],
-    scratch: &mut Panels<R>,
-) {
+pub fn backward_weight<R: Real>(x: &[R], dy: &[R], outputs: usize, dw: &mut [R], scratch: &mut Panels<R>) {
     scratch.pack(dy, dy.len() / outputs, outputs);
     add_product(Left::Transposed(x), scratch, dw);
 }

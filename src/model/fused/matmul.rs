@@ -27,9 +27,16 @@ impl<R: Real> Panels<R> {
         debug_assert_eq!(source.len(), k * n);
         self.reshape(k, n);
         for (row, values) in source.chunks_exact(n).enumerate() {
-            for (panel, piece) in values.chunks(PANEL).enumerate() {
-                let start = (panel * k + row) * PANEL;
-                self.data[start..start + piece.len()].copy_from_slice(piece);
+            let (full, rest) = values.as_chunks::<PANEL>();
+            for (panel, piece) in full.iter().enumerate() {
+                // An array of known size is copied in registers, not by a call.
+                if let Some(to) = self.data[(panel * k + row) * PANEL..].first_chunk_mut() {
+                    *to = *piece;
+                }
+            }
+            if !rest.is_empty() {
+                let start = (full.len() * k + row) * PANEL;
+                self.data[start..start + rest.len()].copy_from_slice(rest);
             }
         }
     }
@@ -70,6 +77,15 @@ pub enum Left<'a, R> {
 
 /// `out [M, N] += left [M, K] right [K, N]`.
 pub fn add_product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R]) {
+    product(left, right, out, true);
+}
+
+/// `out [M, N] = left [M, K] right [K, N]`, whatever was there.
+pub fn set_product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R]) {
+    product(left, right, out, false);
+}
+
+fn product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R], add: bool) {
     let (k, n) = (right.k, right.n);
     if n == 0 || out.is_empty() {
         return;
@@ -82,13 +98,14 @@ pub fn add_product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R]) {
         x.len(),
         out.len()
     );
-    Arch::new().dispatch(Product { left, right, out });
+    Arch::new().dispatch(Product { left, right, out, add });
 }
 
 struct Product<'a, R> {
     left: Left<'a, R>,
     right: &'a Panels<R>,
     out: &'a mut [R],
+    add: bool,
 }
 
 impl<R: Real> WithSimd for Product<'_, R> {
@@ -97,7 +114,7 @@ impl<R: Real> WithSimd for Product<'_, R> {
     /// Strip after strip of columns, in tiles of rows.
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { left, right, out } = self;
+        let Self { left, right, out, add } = self;
         let (k, n) = (right.k, right.n);
         let m = out.len() / n;
         let width = 2 * size_of::<R::Vector<S>>() / size_of::<R>();
@@ -109,6 +126,7 @@ impl<R: Real> WithSimd for Product<'_, R> {
                 column,
                 k,
                 n,
+                add,
             };
             let mut row = 0;
             // The sixteen sums of eight rows fit the 32 registers of AVX-512 and NEON, twelve the 16
@@ -144,10 +162,11 @@ struct Strip<'a, R> {
     column: usize, // First column within the result.
     k: usize,
     n: usize,
+    add: bool,
 }
 
 impl<R: Real> Strip<'_, R> {
-    /// Adds to `M` rows of results from `row` on.
+    /// `M` rows of results from `row` on.
     #[inline(always)]
     fn tile<S: Simd, const M: usize>(self, simd: S, left: Left<R>, row: usize, out: &mut [R]) {
         let sums: [_; M] = match left {
@@ -159,7 +178,7 @@ impl<R: Real> Strip<'_, R> {
                 self.sums(
                     simd,
                     #[inline(always)]
-                    |k, i| rows[i][k],
+                    |k| rows.map(|row| row[k]),
                 )
             }
             Left::Transposed(x) => {
@@ -167,7 +186,7 @@ impl<R: Real> Strip<'_, R> {
                 self.sums(
                     simd,
                     #[inline(always)]
-                    |k, i| x[k * m + row + i],
+                    |k| *x[k * m + row..].first_chunk().unwrap_or(&[R::zero(); M]), // Never short.
                 )
             }
         };
@@ -178,9 +197,13 @@ impl<R: Real> Strip<'_, R> {
             let out = &mut out[start..start + width];
             if width == self.width {
                 let out = R::vectors_mut::<S>(out);
-                out[0] = R::mul_add(simd, one, out[0], sums[0]);
-                out[1] = R::mul_add(simd, one, out[1], sums[1]);
+                for (out, &sum) in out.iter_mut().zip(sums) {
+                    *out = if self.add { R::mul_add(simd, one, *out, sum) } else { sum };
+                }
             } else {
+                if !self.add {
+                    out.fill(R::zero());
+                }
                 let mut line = [R::zero(); PANEL];
                 R::vectors_mut::<S>(&mut line)[..2].copy_from_slice(sums);
                 for (o, &s) in out.iter_mut().zip(&line) {
@@ -190,19 +213,19 @@ impl<R: Real> Strip<'_, R> {
         }
     }
 
-    /// `left(k, i)` times row k of the strip, summed over k, for each of `M` rows.
+    /// `left(k)`, `M` rows of it, times row k of the strip, summed over k.
     #[inline(always)]
     fn sums<S: Simd, const M: usize>(
         self,
         simd: S,
-        left: impl Fn(usize, usize) -> R,
+        left: impl Fn(usize) -> [R; M],
     ) -> [[R::Vector<S>; 2]; M] {
         let mut sums = [[R::zero().splat(simd); 2]; M];
         for (k, line) in self.panel.chunks_exact(PANEL).take(self.k).enumerate() {
             let right = R::vectors::<S>(&line[self.lane..self.lane + self.width]);
             let (b0, b1) = (right[0], right[1]);
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let a = left(k, i).splat(simd);
+            for (sums, a) in sums.iter_mut().zip(left(k)) {
+                let a = a.splat(simd);
                 sums[0] = R::mul_add(simd, a, b0, sums[0]);
                 sums[1] = R::mul_add(simd, a, b1, sums[1]);
             }
@@ -221,29 +244,16 @@ mod tests {
     }
 
     fn transpose(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-        (0..rows * columns)
-            .map(|i| x[i % rows * columns + i / rows])
-            .collect()
+        (0..rows * columns).map(|i| x[i % rows * columns + i / rows]).collect()
     }
 
     #[test]
     fn every_layout_and_size_gives_the_naive_product() {
         let mut rng = Rng::new(0).fork("matmul");
-        for (m, k, n) in [
-            (1, 1, 1),
-            (3, 5, 18),
-            (8, 64, 192),
-            (23, 64, 33),
-            (130, 7, 64),
-            (9, 256, 16),
-        ] {
+        for (m, k, n) in [(1, 1, 1), (3, 5, 18), (8, 64, 192), (23, 64, 33), (130, 7, 64), (9, 256, 16)] {
             let (x, w) = (numbers(&mut rng, m * k), numbers(&mut rng, k * n));
             let want: Vec<f64> = (0..m * n)
-                .map(|i| {
-                    (0..k)
-                        .map(|j| f64::from(x[i / n * k + j]) * f64::from(w[j * n + i % n]))
-                        .sum()
-                })
+                .map(|i| (0..k).map(|j| f64::from(x[i / n * k + j]) * f64::from(w[j * n + i % n])).sum())
                 .collect();
             let (mut plain, mut turned) = (Panels::default(), Panels::default());
             plain.pack(&numbers(&mut rng, 7 * 40), 7, 40); // A used buffer must not matter.
@@ -255,10 +265,7 @@ mod tests {
                     let mut out = vec![0.5_f32; m * n];
                     add_product(left, right, &mut out);
                     for (got, want) in out.iter().zip(&want) {
-                        assert!(
-                            (f64::from(*got) - 0.5 - want).abs() < 1e-4,
-                            "[{m}, {k}, {n}]"
-                        );
+                        assert!((f64::from(*got) - 0.5 - want).abs() < 1e-4, "[{m}, {k}, {n}]");
                     }
                 }
             }

@@ -55,12 +55,7 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn mul_add<S: Simd>(
-                simd: S,
-                a: S::$vector,
-                b: S::$vector,
-                c: S::$vector,
-            ) -> S::$vector {
+            fn mul_add<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
                 simd.$mul_add(a, b, c)
             }
 
@@ -77,24 +72,8 @@ macro_rules! real {
     };
 }
 
-real!(
-    f32,
-    f32s,
-    splat_f32s,
-    mul_add_e_f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s,
-    exp_f32
-);
-real!(
-    f64,
-    f64s,
-    splat_f64s,
-    mul_add_e_f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s,
-    f64::exp
-);
+real!(f32, f32s, splat_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s, exp_f32);
+real!(f64, f64s, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s, f64::exp);
 
 // Branch-free, so that a loop over it vectorises: the library's `expf` is a call per number.
 #[inline(always)]
@@ -121,7 +100,7 @@ fn exp_f32(x: f32) -> f32 {
 /// Numbers handled together; a multiple of every vector width in use.
 pub(crate) const LANES: usize = 16;
 
-/// Runs a kernel compiled once for AVX-512, once for AVX2 and once for any CPU, chosen at run time: a
+/// Runs a loop over single numbers compiled once for AVX-512, once for AVX2 and once for any CPU, chosen at run time: a
 /// binary uses what it finds and dies nowhere. The closure and what it calls must be
 /// `#[inline(always)]`, because only inlined code is compiled for the chosen instructions.
 #[inline(always)]
@@ -129,28 +108,49 @@ pub(crate) fn vectorized<T>(kernel: impl FnOnce() -> T) -> T {
     pulp::Arch::new().dispatch(kernel)
 }
 
-/// The sum of `f(i)` over `0..n`, in [`LANES`] interleaved partial sums folded in a fixed order.
+/// Σ xᵢ yᵢ, in as many interleaved partial sums as four registers hold, folded in a fixed order.
 #[inline(always)]
-pub(crate) fn sum<R: Real>(n: usize, f: impl Fn(usize) -> R) -> R {
+pub(crate) fn dot<R: Real, S: Simd>(simd: S, x: &[R], y: &[R]) -> R {
+    let (xs, ys) = (R::vectors::<S>(x), R::vectors::<S>(y));
+    let mut sums = [R::zero().splat(simd); 4];
+    for (xs, ys) in xs.chunks(4).zip(ys.chunks(4)) {
+        for ((sum, &x), &y) in sums.iter_mut().zip(xs).zip(ys) {
+            *sum = R::mul_add(simd, x, y, *sum);
+        }
+    }
+    let done = whole::<R, S>(x.len());
+    let tail = x[done..].iter().zip(&y[done..]);
+    fold::<R, S>(simd, sums) + tail.fold(R::zero(), |sum, (&x, &y)| sum + x * y)
+}
+
+/// Σ xᵢ, summed as [`dot`] does.
+#[inline(always)]
+pub(crate) fn sum<R: Real, S: Simd>(simd: S, x: &[R]) -> R {
+    let mut sums = [R::zero().splat(simd); 4];
+    let one = R::one().splat(simd);
+    for xs in R::vectors::<S>(x).chunks(4) {
+        for (sum, &x) in sums.iter_mut().zip(xs) {
+            *sum = R::mul_add(simd, one, x, *sum);
+        }
+    }
+    fold::<R, S>(simd, sums) + x[whole::<R, S>(x.len())..].iter().fold(R::zero(), |sum, &x| sum + x)
+}
+
+/// The sum of all lanes of four registers.
+#[inline(always)]
+fn fold<R: Real, S: Simd>(simd: S, [a, b, c, d]: [R::Vector<S>; 4]) -> R {
+    let one = R::one().splat(simd);
+    let total = R::mul_add(simd, one, R::mul_add(simd, one, a, b), R::mul_add(simd, one, c, d));
     let mut lanes = [R::zero(); LANES];
-    let whole = n - n % LANES;
-    for start in (0..whole).step_by(LANES) {
-        for (lane, total) in lanes.iter_mut().enumerate() {
-            *total += f(start + lane);
-        }
-    }
-    for i in whole..n {
-        lanes[i - whole] += f(i);
-    }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            let other = lanes[lane + width];
-            lanes[lane] += other;
-        }
-        width /= 2;
-    }
-    lanes[0]
+    R::vectors_mut::<S>(&mut lanes)[0] = total;
+    lanes.iter().fold(R::zero(), |sum, &x| sum + x)
+}
+
+/// How many of `n` numbers fill registers.
+#[inline(always)]
+pub(crate) fn whole<R: Real, S: Simd>(n: usize) -> usize {
+    let lanes = size_of::<R::Vector<S>>() / size_of::<R>();
+    n - n % lanes
 }
 
 #[cfg(test)]
@@ -173,9 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_of_any_length_is_the_sum() {
-        for n in 0..70 {
-            assert_eq!(sum(n, |i| i as f64), (n * n.saturating_sub(1) / 2) as f64);
+    fn sums_of_any_length_are_the_sums() {
+        struct Sums<'a>(&'a [f64]);
+        impl pulp::WithSimd for Sums<'_> {
+            type Output = (f64, f64);
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, simd: S) -> (f64, f64) {
+                (sum(simd, self.0), dot(simd, self.0, self.0))
+            }
+        }
+        for n in 0..150_u32 {
+            let x: Vec<f64> = (0..n).map(f64::from).collect();
+            let (sum, dot) = pulp::Arch::new().dispatch(Sums(&x));
+            assert_eq!(sum, x.iter().sum::<f64>());
+            assert_eq!(dot, x.iter().map(|x| x * x).sum::<f64>());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! log softmax(h Eᵀ) at the tokens asked for, from final hidden states h and the tied embedding E.
 
 use super::linear::{self, Weight};
-use super::real::{Real, sum, vectorized};
+use super::real::{Real, vectorized};
 
 /// One log-probability to read: of `token`, from hidden state `row`.
 ///
@@ -64,11 +64,7 @@ pub fn softmax<R: Real>(row: &mut [R]) -> R {
     for x in row.iter_mut() {
         *x = (*x - max).exp();
     }
-    let z = sum(
-        row.len(),
-        #[inline(always)]
-        |i| row[i],
-    );
+    let z = row.iter().fold(R::zero(), |sum, &x| sum + x);
     let scale = R::one() / z;
     for x in row.iter_mut() {
         *x *= scale;
