@@ -188,7 +188,7 @@ impl<R: Real> Network<'_, R> {
         linear::forward(act, &weights.mlp_out, self.at(&at.mlp_out.bias), Some(mid), y);
     }
 
-    /// Adds to `gradient`, laid out as the parameters, what `dout`, shaped as `ws.out`, asks for.
+    /// Writes to `gradient`, laid out as the parameters, what `dout`, shaped as `ws.out`, asks for.
     /// `ws` is as the forward pass with the same `output` left it.
     pub fn backward(
         &self,
@@ -201,6 +201,11 @@ impl<R: Real> Network<'_, R> {
         let (c, n, m) = (self.config.n_embd, shard.tokens.len(), shard.rows.len());
         let dhidden = resized(&mut ws.d_c, m * c);
         let (v, head) = (self.config.vocab_size, &self.weights.tied_head);
+        // The other tensors are written before they are added to.
+        gradient[..self.layout.wpe.end].fill(R::zero());
+        if let Some(score) = &self.layout.score {
+            gradient[score.clone()].fill(R::zero());
+        }
         if output == Output::Hidden {
             add_to_rows(&shard.targets, dout, c, dhidden);
         } else {

@@ -142,7 +142,6 @@ impl<R: Pooled> NetworkOp<R> {
             .with_max_len(1)
             .map(|(shard, mut ws)| {
                 let mut gradient = take(&R::pool().gradients);
-                gradient.clear();
                 gradient.resize(parameters.len(), R::zero());
                 let slots = shard.slots.iter();
                 let dout: Vec<R> =

@@ -43,7 +43,7 @@ impl<R: Real> WithSimd for Forward<'_, R> {
     }
 }
 
-/// Adds to `dx [N, C]`, `dweight [C]` and `dbias [C]` what `dy [N, C]` asks for. `dy` is lost.
+/// Adds to `dx [N, C]` and writes to `dweight [C]` and `dbias [C]` what `dy [N, C]` asks for. `dy` is lost.
 ///
 /// With x̂ = (x − mean) rstd and g = w dy: dx = rstd (g − mean(g) − x̂ mean(g x̂)).
 pub fn backward<R: Real>(
@@ -56,6 +56,8 @@ pub fn backward<R: Real>(
     dbias: &mut [R],
 ) {
     let normal = vec![R::zero(); weight.len()];
+    dweight.fill(R::zero());
+    dbias.fill(R::zero());
     Arch::new().dispatch(Backward { x, weight, stats, dy, dx, dweight, dbias, normal });
 }
 

@@ -1,6 +1,6 @@
 //! A linear map y = x W + b with GPT-2's weights `[in, out]`, added to a residual where there is one.
 
-use super::matmul::{Left, Panels, add_product, set_product};
+use super::matmul::{Left, Onto, Panels, product};
 use super::real::{Real, vectorized};
 
 /// A weight matrix `[in, out]` packed as the right factor of both passes.
@@ -30,41 +30,29 @@ impl<R: Real> Weight<R> {
 
 /// `x [N, in]` to `y [N, out]` = residual + bias + x W; no residual counts as zero.
 pub fn forward<R: Real>(x: &[R], w: &Weight<R>, bias: &[R], residual: Option<&[R]>, y: &mut [R]) {
-    vectorized(
-        #[inline(always)]
-        || match residual {
-            Some(residual) => {
-                let rows = y.chunks_exact_mut(bias.len()).zip(residual.chunks_exact(bias.len()));
-                for (y, residual) in rows {
-                    for ((y, &r), &b) in y.iter_mut().zip(residual).zip(bias) {
-                        *y = r + b;
-                    }
-                }
-            }
-            None => y.chunks_exact_mut(bias.len()).for_each(|y| y.copy_from_slice(bias)),
-        },
-    );
-    add_product(Left::Plain(x), &w.forward, y);
+    let onto = residual.map_or(Onto::Bias(bias), |residual| Onto::BiasAndResidual(bias, residual));
+    product(Left::Plain(x), &w.forward, onto, y);
 }
 
 /// `x [N, in]` to `y [N, out]` = x W.
 pub fn forward_unbiased<R: Real>(x: &[R], w: &Weight<R>, y: &mut [R]) {
-    set_product(Left::Plain(x), &w.forward, y);
+    product(Left::Plain(x), &w.forward, Onto::Zero, y);
 }
 
 /// What `dy [N, out]` asks of the input: `dx [N, in]` = dy Wᵀ.
 pub fn backward_input<R: Real>(w: &Weight<R>, dy: &[R], dx: &mut [R]) {
-    set_product(Left::Plain(dy), &w.backward, dx);
+    product(Left::Plain(dy), &w.backward, Onto::Zero, dx);
 }
 
-/// Adds what `dy [N, out]` asks of the weight, xᵀ dy, to `dw [in, out]`. `scratch` is overwritten.
+/// What `dy [N, out]` asks of the weight: `dw [in, out]` = xᵀ dy. `scratch` is overwritten.
 pub fn backward_weight<R: Real>(x: &[R], dy: &[R], outputs: usize, dw: &mut [R], scratch: &mut Panels<R>) {
     scratch.pack(dy, dy.len() / outputs, outputs);
-    add_product(Left::Transposed(x), scratch, dw);
+    product(Left::Transposed(x), scratch, Onto::Zero, dw);
 }
 
-/// Adds the sum over the rows of `dy [N, out]` to `db [out]`.
+/// What `dy [N, out]` asks of the bias: `db [out]` is the sum of its rows.
 pub fn backward_bias<R: Real>(dy: &[R], db: &mut [R]) {
+    db.fill(R::zero());
     vectorized(
         #[inline(always)]
         || {

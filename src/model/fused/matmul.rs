@@ -75,17 +75,21 @@ pub enum Left<'a, R> {
     Transposed(&'a [R]),
 }
 
-/// `out [M, N] += left [M, K] right [K, N]`.
-pub fn add_product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R]) {
-    product(left, right, out, true);
+/// What a product is added to.
+#[derive(Clone, Copy, Debug)]
+pub enum Onto<'a, R> {
+    /// Nothing: it replaces what was there.
+    Zero,
+    /// What is there.
+    Itself,
+    /// This row `[N]`, for every row.
+    Bias(&'a [R]),
+    /// This row `[N]` and this matrix `[M, N]`.
+    BiasAndResidual(&'a [R], &'a [R]),
 }
 
-/// `out [M, N] = left [M, K] right [K, N]`, whatever was there.
-pub fn set_product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R]) {
-    product(left, right, out, false);
-}
-
-fn product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R], add: bool) {
+/// `out [M, N]` = `onto` + `left [M, K]` `right [K, N]`.
+pub fn product<R: Real>(left: Left<R>, right: &Panels<R>, onto: Onto<R>, out: &mut [R]) {
     let (k, n) = (right.k, right.n);
     if n == 0 || out.is_empty() {
         return;
@@ -98,14 +102,14 @@ fn product<R: Real>(left: Left<R>, right: &Panels<R>, out: &mut [R], add: bool) 
         x.len(),
         out.len()
     );
-    Arch::new().dispatch(Product { left, right, out, add });
+    Arch::new().dispatch(Product { left, right, onto, out });
 }
 
 struct Product<'a, R> {
     left: Left<'a, R>,
     right: &'a Panels<R>,
+    onto: Onto<'a, R>,
     out: &'a mut [R],
-    add: bool,
 }
 
 impl<R: Real> WithSimd for Product<'_, R> {
@@ -114,7 +118,7 @@ impl<R: Real> WithSimd for Product<'_, R> {
     /// Strip after strip of columns, in tiles of rows.
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { left, right, out, add } = self;
+        let Self { left, right, onto, out } = self;
         let (k, n) = (right.k, right.n);
         let m = out.len() / n;
         let width = 2 * size_of::<R::Vector<S>>() / size_of::<R>();
@@ -126,7 +130,7 @@ impl<R: Real> WithSimd for Product<'_, R> {
                 column,
                 k,
                 n,
-                add,
+                onto,
             };
             let mut row = 0;
             // The sixteen sums of eight rows fit the 32 registers of AVX-512 and NEON, twelve the 16
@@ -162,7 +166,7 @@ struct Strip<'a, R> {
     column: usize, // First column within the result.
     k: usize,
     n: usize,
-    add: bool,
+    onto: Onto<'a, R>,
 }
 
 impl<R: Real> Strip<'_, R> {
@@ -178,7 +182,11 @@ impl<R: Real> Strip<'_, R> {
                 self.sums(
                     simd,
                     #[inline(always)]
-                    |k| rows.map(|row| row[k]),
+                    |k| {
+                        let rows = &rows;
+                        #[inline(always)]
+                        move |i| rows[i][k]
+                    },
                 )
             }
             Left::Transposed(x) => {
@@ -186,46 +194,54 @@ impl<R: Real> Strip<'_, R> {
                 self.sums(
                     simd,
                     #[inline(always)]
-                    |k| *x[k * m + row..].first_chunk().unwrap_or(&[R::zero(); M]), // Never short.
+                    |k| {
+                        let line = &x[k * m + row..][..M];
+                        #[inline(always)]
+                        move |i| line[i]
+                    },
                 )
             }
         };
         let width = self.width.min(self.n - self.column);
-        let one = R::one().splat(simd);
         for (i, sums) in sums.iter().enumerate() {
             let start = (row + i) * self.n + self.column;
+            let columns = self.column..self.column + width;
             let out = &mut out[start..start + width];
+            match self.onto {
+                Onto::Zero => out.fill(R::zero()),
+                Onto::Itself => {}
+                Onto::Bias(bias) => out.copy_from_slice(&bias[columns]),
+                Onto::BiasAndResidual(bias, residual) => {
+                    let addends = bias[columns].iter().zip(&residual[start..start + width]);
+                    out.iter_mut().zip(addends).for_each(|(o, (&b, &r))| *o = b + r);
+                }
+            }
             if width == self.width {
-                let out = R::vectors_mut::<S>(out);
-                for (out, &sum) in out.iter_mut().zip(sums) {
-                    *out = if self.add { R::mul_add(simd, one, *out, sum) } else { sum };
+                for (out, &sum) in R::vectors_mut::<S>(out).iter_mut().zip(sums) {
+                    *out = R::plus(simd, *out, sum);
                 }
             } else {
-                if !self.add {
-                    out.fill(R::zero());
-                }
                 let mut line = [R::zero(); PANEL];
                 R::vectors_mut::<S>(&mut line)[..2].copy_from_slice(sums);
-                for (o, &s) in out.iter_mut().zip(&line) {
-                    *o += s;
-                }
+                out.iter_mut().zip(&line).for_each(|(o, &s)| *o += s);
             }
         }
     }
 
-    /// `left(k)`, `M` rows of it, times row k of the strip, summed over k.
+    /// `left(k)(i)` times row k of the strip, summed over k, for each of `M` rows i.
     #[inline(always)]
-    fn sums<S: Simd, const M: usize>(
+    fn sums<S: Simd, L: Fn(usize) -> R, const M: usize>(
         self,
         simd: S,
-        left: impl Fn(usize) -> [R; M],
+        left: impl Fn(usize) -> L,
     ) -> [[R::Vector<S>; 2]; M] {
         let mut sums = [[R::zero().splat(simd); 2]; M];
         for (k, line) in self.panel.chunks_exact(PANEL).take(self.k).enumerate() {
             let right = R::vectors::<S>(&line[self.lane..self.lane + self.width]);
             let (b0, b1) = (right[0], right[1]);
-            for (sums, a) in sums.iter_mut().zip(left(k)) {
-                let a = a.splat(simd);
+            let left = left(k);
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let a = left(i).splat(simd);
                 sums[0] = R::mul_add(simd, a, b0, sums[0]);
                 sums[1] = R::mul_add(simd, a, b1, sums[1]);
             }
@@ -263,7 +279,7 @@ mod tests {
             for right in [&plain, &turned] {
                 for left in [Left::Plain(&x), Left::Transposed(&xt)] {
                     let mut out = vec![0.5_f32; m * n];
-                    add_product(left, right, &mut out);
+                    product(left, right, Onto::Itself, &mut out);
                     for (got, want) in out.iter().zip(&want) {
                         assert!((f64::from(*got) - 0.5 - want).abs() < 1e-4, "[{m}, {k}, {n}]");
                     }
@@ -280,10 +296,10 @@ mod tests {
         let mut right = Panels::default();
         right.pack(&w, k, n);
         let mut together = vec![0.0; m * n];
-        add_product(Left::Plain(&x), &right, &mut together);
+        product(Left::Plain(&x), &right, Onto::Zero, &mut together);
         for row in 0..m {
             let mut alone = vec![0.0; n];
-            add_product(Left::Plain(&x[row * k..(row + 1) * k]), &right, &mut alone);
+            product(Left::Plain(&x[row * k..(row + 1) * k]), &right, Onto::Zero, &mut alone);
             assert_eq!(alone, together[row * n..(row + 1) * n]);
         }
     }

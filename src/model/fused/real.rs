@@ -23,6 +23,10 @@ pub trait Real: WithDType + Neg<Output = Self> + Default {
         b: Self::Vector<S>,
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
+    /// `a + b` per lane.
+    fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// The sum of all lanes.
+    fn total<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
     /// A slice as registers; what does not fill one is left out.
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
     /// The same, to write to.
@@ -30,7 +34,7 @@ pub trait Real: WithDType + Neg<Output = Self> + Default {
 }
 
 macro_rules! real {
-    ($t:ty, $vector:ident, $splat:ident, $mul_add:ident, $slice:ident, $slice_mut:ident, $exp:path) => {
+    ($t:ty, $vector:ident, $splat:ident, $mul_add:ident, $add:ident, $total:ident, $slice:ident, $slice_mut:ident, $exp:path) => {
         impl Real for $t {
             type Vector<S: Simd> = S::$vector;
 
@@ -60,6 +64,16 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn plus<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$add(a, b)
+            }
+
+            #[inline(always)]
+            fn total<S: Simd>(simd: S, x: S::$vector) -> $t {
+                simd.$total(x)
+            }
+
+            #[inline(always)]
             fn vectors<S: Simd>(slice: &[$t]) -> &[S::$vector] {
                 S::$slice(slice).0
             }
@@ -72,8 +86,28 @@ macro_rules! real {
     };
 }
 
-real!(f32, f32s, splat_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s, exp_f32);
-real!(f64, f64s, splat_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s, f64::exp);
+real!(
+    f32,
+    f32s,
+    splat_f32s,
+    mul_add_e_f32s,
+    add_f32s,
+    reduce_sum_f32s,
+    as_simd_f32s,
+    as_mut_simd_f32s,
+    exp_f32
+);
+real!(
+    f64,
+    f64s,
+    splat_f64s,
+    mul_add_e_f64s,
+    add_f64s,
+    reduce_sum_f64s,
+    as_simd_f64s,
+    as_mut_simd_f64s,
+    f64::exp
+);
 
 // Branch-free, so that a loop over it vectorises: the library's `expf` is a call per number.
 #[inline(always)]
@@ -127,10 +161,9 @@ pub(crate) fn dot<R: Real, S: Simd>(simd: S, x: &[R], y: &[R]) -> R {
 #[inline(always)]
 pub(crate) fn sum<R: Real, S: Simd>(simd: S, x: &[R]) -> R {
     let mut sums = [R::zero().splat(simd); 4];
-    let one = R::one().splat(simd);
     for xs in R::vectors::<S>(x).chunks(4) {
         for (sum, &x) in sums.iter_mut().zip(xs) {
-            *sum = R::mul_add(simd, one, x, *sum);
+            *sum = R::plus(simd, x, *sum);
         }
     }
     fold::<R, S>(simd, sums) + x[whole::<R, S>(x.len())..].iter().fold(R::zero(), |sum, &x| sum + x)
@@ -139,11 +172,7 @@ pub(crate) fn sum<R: Real, S: Simd>(simd: S, x: &[R]) -> R {
 /// The sum of all lanes of four registers.
 #[inline(always)]
 fn fold<R: Real, S: Simd>(simd: S, [a, b, c, d]: [R::Vector<S>; 4]) -> R {
-    let one = R::one().splat(simd);
-    let total = R::mul_add(simd, one, R::mul_add(simd, one, a, b), R::mul_add(simd, one, c, d));
-    let mut lanes = [R::zero(); LANES];
-    R::vectors_mut::<S>(&mut lanes)[0] = total;
-    lanes.iter().fold(R::zero(), |sum, &x| sum + x)
+    R::total(simd, R::plus(simd, R::plus(simd, a, b), R::plus(simd, c, d)))
 }
 
 /// How many of `n` numbers fill registers.
