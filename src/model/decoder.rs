@@ -23,7 +23,7 @@ pub struct Decoder<'a> {
 /// Keys and values of one sequence, each block and head by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
-    kt: Vec<f32>, // [layers, H, D, S]
+    kt: Vec<f32>, // [layers, H, D, S], blocked
     v: Vec<f32>,  // [layers, H, S, D]
     /// Tokens in it.
     pub len: usize,
@@ -163,7 +163,7 @@ impl Cache {
         for head in 0..h {
             let base = (layer * h + head) * d * stride;
             for j in 0..d {
-                self.kt[base + j * stride + self.len] = k[head * d + j];
+                self.kt[base + attention::slot(d, self.len, j)] = k[head * d + j];
             }
             self.v[base + self.len * d..][..d].copy_from_slice(&v[head * d..][..d]);
         }
@@ -191,7 +191,11 @@ impl WithSimd for Attend<'_> {
             let base = (layer * h + head) * d * stride;
             let kv = (&cache.kt[base..][..d * stride], &cache.v[base..][..d * stride]);
             let (q, out) = (&q[head * d..][..d], &mut out[head * d..][..d]);
-            attention::attend(simd, q, kv, stride, keys, &mut weights[..padded(keys)], out);
+            let p = &mut weights[..padded(keys)];
+            match d {
+                16 => attention::attend(simd, 16, q, kv, keys, p, out),
+                d => attention::attend(simd, d, q, kv, keys, p, out),
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! its responses are a tree, and the prompt is computed once ("Prefix Grouper", Liu et al. 2025).
 //! No arithmetic is spent on padding beyond filling up the last [`LANES`] keys.
 
-use super::real::{LANES, Real, dot, sum, whole};
+use super::real::{LANES, Real, dot, max, sum, whole};
 use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
 
@@ -43,9 +43,9 @@ pub fn padded(n: usize) -> usize {
 /// The keys and values of one head, gathered so that both inner loops run over contiguous numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch<R> {
-    kt: Vec<R>, // [D, S]
+    kt: Vec<R>, // [D, S], blocked
     k: Vec<R>,  // [S, D]
-    vt: Vec<R>, // [D, S]
+    vt: Vec<R>, // [D, S], blocked
     v: Vec<R>,  // [S, D]
     dk: Vec<R>, // [S, D]
     dv: Vec<R>, // [S, D]
@@ -79,8 +79,17 @@ impl<R: Real> WithSimd for Forward<'_, R> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        match self.shape.0 / self.shape.1 {
+            16 => self.run(simd, 16), // A width the compiler knows unrolls every inner loop.
+            d => self.run(simd, d),
+        }
+    }
+}
+
+impl<R: Real> Forward<'_, R> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S, d: usize) {
         let Self { qkv, segments, shape: (c, heads), out, mut weights, scratch } = self;
-        let d = c / heads;
         let Scratch { kt, v, .. } = scratch;
         for segment in segments {
             let stride = padded(segment.keys());
@@ -93,7 +102,7 @@ impl<R: Real> WithSimd for Forward<'_, R> {
                 for ((row, keys), p) in rows.zip(here.chunks_exact_mut(stride)) {
                     let q = &qkv[row * 3 * c + head * d..][..d];
                     let o = &mut out[row * c + head * d..][..d];
-                    attend(simd, q, (kt, v), stride, keys, p, o);
+                    attend(simd, d, q, (kt, v), keys, &mut p[..padded(keys)], o);
                 }
             }
         }
@@ -131,8 +140,17 @@ impl<R: Real> WithSimd for Backward<'_, R> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        match self.shape.0 / self.shape.1 {
+            16 => self.run(simd, 16),
+            d => self.run(simd, d),
+        }
+    }
+}
+
+impl<R: Real> Backward<'_, R> {
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S, d: usize) {
         let Self { qkv, segments, shape: (c, heads), mut weights, dout, dqkv, scratch } = self;
-        let d = c / heads;
         let scale = scale::<R>(d);
         let Scratch { k, vt, dk, dv, ds, .. } = scratch;
         for segment in segments {
@@ -153,14 +171,14 @@ impl<R: Real> WithSimd for Backward<'_, R> {
                     let q = &qkv[row * 3 * c + head * d..][..d];
                     let o = &dout[row * c + head * d..][..d];
                     let (p, ds) = (&p[..padded(keys)], &mut ds[..padded(keys)]);
-                    scores(simd, o, vt, stride, R::one(), ds);
+                    scores(simd, d, o, vt, R::one(), ds);
                     let mean = dot(simd, p, ds); // p is zero past the last key.
                     for (ds, &p) in ds.iter_mut().zip(p) {
                         *ds = p * (*ds - mean) * scale;
                     }
-                    mix(simd, &ds[..keys], k, &mut dqkv[row * 3 * c + head * d..][..d]);
-                    spread(simd, &ds[..keys], q, dk);
-                    spread(simd, &p[..keys], o, dv);
+                    mix(simd, d, &ds[..keys], k, &mut dqkv[row * 3 * c + head * d..][..d]);
+                    spread(simd, d, &ds[..keys], q, dk);
+                    spread(simd, d, &p[..keys], o, dv);
                 }
                 let rows = segment.prefix.clone().chain(segment.rows.clone());
                 for ((row, dk), dv) in rows.zip(dk.chunks_exact(d)).zip(dv.chunks_exact(d)) {
@@ -173,56 +191,65 @@ impl<R: Real> WithSimd for Backward<'_, R> {
     }
 }
 
-/// One query `[D]` against the first `n` of the keys and values in `kv`, as `[D, stride]` and `[S, D]`:
-/// writes the weights `p [S]`, zero past `n`, and `out [D]`.
+/// One query `[D]` against the first `n` of the keys and values in `kv`, blocked (see [`slot`]) and
+/// `[S, D]`: writes the weights `p`, filled up to whole lanes by zeros, and `out [D]`.
 ///
 /// Training, scoring and decoding all come through here, so a token's log-probability has the same
 /// bits in each.
 #[inline(always)]
 pub(crate) fn attend<R: Real, S: Simd>(
     simd: S,
+    d: usize,
     q: &[R],
     kv: (&[R], &[R]),
-    stride: usize,
     n: usize,
     p: &mut [R],
     out: &mut [R],
 ) {
-    let (p, rest) = p.split_at_mut(padded(n));
-    rest.fill(R::zero());
-    scores(simd, q, kv.0, stride, scale(q.len()), p);
+    scores(simd, d, q, kv.0, scale(d), p);
     let first = p[0];
-    p[n..].fill(first); // Neutral in the maximum.
-    let max = max(p);
-    for x in p.iter_mut() {
-        *x = (*x - max).exp();
+    for (i, x) in p.iter_mut().enumerate() {
+        *x = if i < n { *x } else { first }; // Neutral in the maximum.
     }
-    p[n..].fill(R::zero());
+    let max = max(simd, p);
+    for (i, x) in p.iter_mut().enumerate() {
+        let e = (*x - max).exp();
+        *x = if i < n { e } else { R::zero() };
+    }
     let scale = R::one() / sum(simd, p);
     for x in p.iter_mut() {
         *x *= scale;
     }
-    mix(simd, &p[..n], kv.1, out);
+    mix(simd, d, &p[..n], kv.1, out);
 }
 
-/// `out [S]` = `scale` x `xt [D, stride]`, all lanes of it.
+/// Where number `j` of key `s` stands in a blocked matrix: `[S / LANES, D, LANES]`.
 #[inline(always)]
-fn scores<R: Real, S: Simd>(simd: S, x: &[R], xt: &[R], stride: usize, scale: R, out: &mut [R]) {
+pub(crate) fn slot(d: usize, s: usize, j: usize) -> usize {
+    (s / LANES * d + j) * LANES + s % LANES
+}
+
+/// `out [S]` = `scale` x `xt`, of x `[D]` and a blocked `[D, S]`, all lanes of it.
+#[inline(always)]
+fn scores<R: Real, S: Simd>(simd: S, d: usize, x: &[R], xt: &[R], scale: R, out: &mut [R]) {
     let (zero, scale) = (R::zero().splat(simd), scale.splat(simd));
-    for (j, out) in R::vectors_mut::<S>(out).iter_mut().enumerate() {
-        let mut total = zero;
-        for (&x, line) in x.iter().zip(xt.chunks_exact(stride)) {
-            total = R::mul_add(simd, x.splat(simd), R::vectors::<S>(line)[j], total);
+    for (out, block) in out.chunks_exact_mut(LANES).zip(xt.chunks_exact(d * LANES)) {
+        let (out, block) = (R::vectors_mut::<S>(out), R::vectors::<S>(block));
+        let per_line = out.len();
+        for (j, out) in out.iter_mut().enumerate() {
+            let mut total = zero;
+            for (i, &x) in x[..d].iter().enumerate() {
+                total = R::mul_add(simd, x.splat(simd), block[i * per_line + j], total);
+            }
+            *out = R::mul_add(simd, total, scale, zero);
         }
-        *out = R::mul_add(simd, total, scale, zero);
     }
 }
 
 /// `out [D]` = Σₛ `p[s]` `x[s, ..]`.
 #[inline(always)]
-fn mix<R: Real, S: Simd>(simd: S, p: &[R], x: &[R], out: &mut [R]) {
-    let d = out.len();
-    for (j, out) in R::vectors_mut::<S>(out).iter_mut().enumerate() {
+fn mix<R: Real, S: Simd>(simd: S, d: usize, p: &[R], x: &[R], out: &mut [R]) {
+    for (j, out) in R::vectors_mut::<S>(&mut out[..d]).iter_mut().enumerate() {
         let mut total = R::zero().splat(simd);
         for (&p, x) in p.iter().zip(x.chunks_exact(d)) {
             total = R::mul_add(simd, p.splat(simd), R::vectors::<S>(x)[j], total);
@@ -236,8 +263,8 @@ fn mix<R: Real, S: Simd>(simd: S, p: &[R], x: &[R], out: &mut [R]) {
 
 /// Adds `p[s]` `x [D]` to each row s of `out [S, D]`.
 #[inline(always)]
-fn spread<R: Real, S: Simd>(simd: S, p: &[R], x: &[R], out: &mut [R]) {
-    let d = x.len();
+fn spread<R: Real, S: Simd>(simd: S, d: usize, p: &[R], x: &[R], out: &mut [R]) {
+    let x = &x[..d];
     for (&p, out) in p.iter().zip(out.chunks_exact_mut(d)) {
         for (out, &x) in R::vectors_mut::<S>(out).iter_mut().zip(R::vectors::<S>(x)) {
             *out = R::mul_add(simd, p.splat(simd), x, *out);
@@ -246,17 +273,6 @@ fn spread<R: Real, S: Simd>(simd: S, p: &[R], x: &[R], out: &mut [R]) {
             out[j] += p * x[j];
         }
     }
-}
-
-#[inline(always)]
-fn max<R: Real>(x: &[R]) -> R {
-    let mut lanes = [x[0]; LANES];
-    for x in x.chunks_exact(LANES) {
-        for (max, &x) in lanes.iter_mut().zip(x) {
-            *max = if x > *max { x } else { *max };
-        }
-    }
-    lanes.iter().fold(lanes[0], |max, &x| if x > max { x } else { max })
 }
 
 /// Columns `at..at + d` of the rows a segment sees, as `[S, D]`.
@@ -271,17 +287,17 @@ fn gather<R: Real>(qkv: &[R], c: usize, segment: &Segment, at: usize, d: usize, 
     }
 }
 
-/// The same, as `[D, S]` with S filled up to whole lanes by zeros.
+/// The same, blocked, with S filled up to whole lanes by zeros.
 #[inline(always)]
 fn gather_transposed<R: Real>(qkv: &[R], c: usize, segment: &Segment, at: usize, d: usize, out: &mut Vec<R>) {
-    let stride = padded(segment.keys());
     out.clear();
-    out.resize(stride * d, R::zero());
+    out.resize(padded(segment.keys()) * d, R::zero());
     let rows = segment.prefix.clone().chain(segment.rows.clone());
     for (s, row) in rows.enumerate() {
+        let block = &mut out[slot(d, s, 0) - s % LANES..][..d * LANES];
         let values = &qkv[row * 3 * c + at..][..d];
-        for (line, &x) in out.chunks_exact_mut(stride).zip(values) {
-            line[s] = x;
+        for (line, &x) in block.chunks_exact_mut(LANES).zip(values) {
+            line[s % LANES] = x;
         }
     }
 }

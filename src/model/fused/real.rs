@@ -25,6 +25,10 @@ pub trait Real: WithDType + Neg<Output = Self> + Default {
     ) -> Self::Vector<S>;
     /// `a + b` per lane.
     fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// The larger of `a` and `b` per lane.
+    fn larger<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// The largest lane.
+    fn largest<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
     /// The sum of all lanes.
     fn total<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
     /// A slice as registers; what does not fill one is left out.
@@ -34,7 +38,7 @@ pub trait Real: WithDType + Neg<Output = Self> + Default {
 }
 
 macro_rules! real {
-    ($t:ty, $vector:ident, $splat:ident, $mul_add:ident, $add:ident, $total:ident, $slice:ident, $slice_mut:ident, $exp:path) => {
+    ($t:ty, $vector:ident, $splat:ident, $mul_add:ident, $add:ident, $max:ident, $reduce_max:ident, $total:ident, $slice:ident, $slice_mut:ident, $exp:path) => {
         impl Real for $t {
             type Vector<S: Simd> = S::$vector;
 
@@ -69,6 +73,16 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn larger<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$max(a, b)
+            }
+
+            #[inline(always)]
+            fn largest<S: Simd>(simd: S, x: S::$vector) -> $t {
+                simd.$reduce_max(x)
+            }
+
+            #[inline(always)]
             fn total<S: Simd>(simd: S, x: S::$vector) -> $t {
                 simd.$total(x)
             }
@@ -92,6 +106,8 @@ real!(
     splat_f32s,
     mul_add_e_f32s,
     add_f32s,
+    max_f32s,
+    reduce_max_f32s,
     reduce_sum_f32s,
     as_simd_f32s,
     as_mut_simd_f32s,
@@ -103,6 +119,8 @@ real!(
     splat_f64s,
     mul_add_e_f64s,
     add_f64s,
+    max_f64s,
+    reduce_max_f64s,
     reduce_sum_f64s,
     as_simd_f64s,
     as_mut_simd_f64s,
@@ -167,6 +185,16 @@ pub(crate) fn sum<R: Real, S: Simd>(simd: S, x: &[R]) -> R {
         }
     }
     fold::<R, S>(simd, sums) + x[whole::<R, S>(x.len())..].iter().fold(R::zero(), |sum, &x| sum + x)
+}
+
+/// The largest of some whole registers full of numbers.
+#[inline(always)]
+pub(crate) fn max<R: Real, S: Simd>(simd: S, x: &[R]) -> R {
+    let mut max = x[0].splat(simd);
+    for &x in R::vectors::<S>(x) {
+        max = R::larger(simd, x, max);
+    }
+    R::largest(simd, max)
 }
 
 /// The sum of all lanes of four registers.
