@@ -12,9 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn golden(name: &str) -> (PathBuf, Value) {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let expected = fs::read_to_string(directory.join("expected.json")).unwrap();
     (directory, serde_json::from_str(&expected).unwrap())
 }
@@ -27,28 +25,18 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 fn flat(x: &Tensor) -> Vec<f64> {
-    x.flatten_all()
-        .unwrap()
-        .to_dtype(DType::F64)
-        .unwrap()
-        .to_vec1()
-        .unwrap()
+    x.flatten_all().unwrap().to_dtype(DType::F64).unwrap().to_vec1().unwrap()
 }
 
 fn sequences(expected: &Value) -> Vec<Vec<u32>> {
     let rows = expected["sequences"].as_array().unwrap();
-    rows.iter()
-        .map(|row| numbers(&row["ids"]).iter().map(|&id| id as u32).collect())
-        .collect()
+    rows.iter().map(|row| numbers(&row["ids"]).iter().map(|&id| id as u32).collect()).collect()
 }
 
 fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (g, w) in got.iter().zip(want) {
-        assert!(
-            (g - w).abs() < tolerance * (1.0 + w.abs()),
-            "{what}: got {g}, want {w}"
-        );
+        assert!((g - w).abs() < tolerance * (1.0 + w.abs()), "{what}: got {g}, want {w}");
     }
 }
 
@@ -63,11 +51,7 @@ fn assert_gradients(model: &Gpt, loss: &Tensor, expected: &Value) {
         let (name, want) = (&parameter.name, &expected["gradients"][&parameter.name]);
         let part = &gradient[parameter.range.clone()];
         let norm = part.iter().map(|g| g * g).sum::<f64>().sqrt();
-        let dot: f64 = part
-            .iter()
-            .zip(&parameters[parameter.range.clone()])
-            .map(|(g, p)| g * p)
-            .sum();
+        let dot: f64 = part.iter().zip(&parameters[parameter.range.clone()]).map(|(g, p)| g * p).sum();
         assert_close(&[norm], &numbers(&want["norm"]), 1e-4, name);
         assert_close(&[dot], &numbers(&want["dot_parameter"]), 1e-4, name);
         let first = numbers(&want["first"]);
@@ -81,31 +65,16 @@ fn logits_and_gradients_equal_those_of_transformers() {
     let model = load_model(&directory).unwrap();
     let sequences = sequences(&expected);
     let none = vec![[0_u32; 0]; sequences.len()];
-    let logits = model
-        .logits(Batch::new(&sequences, &none, Read::Every).unwrap())
-        .unwrap();
-    let want: Vec<f64> = expected["sequences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|row| numbers(&row["logits"]))
-        .collect();
+    let logits = model.logits(Batch::new(&sequences, &none, Read::Every).unwrap()).unwrap();
+    let want: Vec<f64> =
+        expected["sequences"].as_array().unwrap().iter().flat_map(|row| numbers(&row["logits"])).collect();
     for (got, want) in flat(&logits).iter().zip(&want) {
-        assert!(
-            (got - want).abs() < 1e-5,
-            "logit {got}, transformers has {want}"
-        );
+        assert!((got - want).abs() < 1e-5, "logit {got}, transformers has {want}");
     }
     let prompts: Vec<&[u32]> = sequences.iter().map(|s| &s[..1]).collect();
     let responses: Vec<&[u32]> = sequences.iter().map(|s| &s[1..]).collect();
     let batch = Batch::new(&prompts, &responses, Read::Response).unwrap();
-    let loss = model
-        .token_logprobs(batch)
-        .unwrap()
-        .mean_all()
-        .unwrap()
-        .neg()
-        .unwrap();
+    let loss = model.token_logprobs(batch).unwrap().mean_all().unwrap().neg().unwrap();
     assert_gradients(&model, &loss, &expected);
 }
 
@@ -115,32 +84,18 @@ fn scores_and_gradients_equal_those_of_transformers() {
     let model = load_model(&directory).unwrap();
     let sequences = sequences(&expected);
     let none = vec![[0_u32; 0]; sequences.len()];
-    let scores = model
-        .scores(Batch::new(&sequences, &none, Read::Last).unwrap())
-        .unwrap();
+    let scores = model.scores(Batch::new(&sequences, &none, Read::Last).unwrap()).unwrap();
     let rows = expected["sequences"].as_array().unwrap();
-    let want: Vec<f64> = rows
-        .iter()
-        .map(|row| row["score"].as_f64().unwrap())
-        .collect();
+    let want: Vec<f64> = rows.iter().map(|row| row["score"].as_f64().unwrap()).collect();
     assert_close(&flat(&scores), &want, 1e-5, "scores");
 
     let n = sequences.len() as u32;
-    let pairs: Vec<(u32, u32)> = (0..n)
-        .flat_map(|i| (i + 1..n).map(move |j| (i, j)))
-        .collect();
-    let pick = |ids: Vec<u32>| {
-        scores
-            .index_select(&Tensor::new(ids, &Device::Cpu).unwrap(), 0)
-            .unwrap()
-    };
+    let pairs: Vec<(u32, u32)> = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))).collect();
+    let pick = |ids: Vec<u32>| scores.index_select(&Tensor::new(ids, &Device::Cpu).unwrap(), 0).unwrap();
     let better = pick(pairs.iter().map(|pair| pair.0).collect());
     let worse = pick(pairs.iter().map(|pair| pair.1).collect());
     let both = Tensor::stack(&[better, worse], 1).unwrap();
-    let logp = candle_nn::ops::log_softmax(&both, D::Minus1)
-        .unwrap()
-        .narrow(1, 0, 1)
-        .unwrap();
+    let logp = candle_nn::ops::log_softmax(&both, D::Minus1).unwrap().narrow(1, 0, 1).unwrap();
     let square = scores.sqr().unwrap().mean_all().unwrap();
     let loss = ((square * 0.1).unwrap() - logp.mean_all().unwrap()).unwrap();
     assert_gradients(&model, &loss, &expected);
@@ -148,13 +103,7 @@ fn scores_and_gradients_equal_those_of_transformers() {
 
 fn fresh(head: Head) -> (Gpt, Vocab) {
     let vocab = Vocab::new(&["=", "0", "1"]).unwrap();
-    let config = Config {
-        n_embd: 8,
-        n_head: 2,
-        n_layer: 1,
-        head,
-        ..Config::mini(vocab.len(), 5)
-    };
+    let config = Config { n_embd: 8, n_head: 2, n_layer: 1, head, ..Config::mini(vocab.len(), 5) };
     (Gpt::new(config, &Rng::new(1)).unwrap(), vocab)
 }
 
@@ -163,10 +112,7 @@ fn a_saved_checkpoint_is_found_by_its_recipe_and_by_no_other() {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("deep").join("base");
     let recipe = json!({ "lr": 1e-3, "steps": 10, "seed": 0 });
-    assert!(matches!(
-        lookup(&directory, &recipe).unwrap(),
-        Lookup::Missing
-    ));
+    assert!(matches!(lookup(&directory, &recipe).unwrap(), Lookup::Missing));
     for head in [Head::Language, Head::Score] {
         let (model, vocab) = fresh(head);
         save(&directory, &model, &vocab, &recipe, &json!({ "acc": 0.5 })).unwrap();
@@ -203,12 +149,7 @@ fn damage_is_an_error_that_names_the_file_and_never_a_panic() {
     let (model, vocab) = fresh(Head::Language);
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("base");
-    let files = [
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "recipe.json",
-    ];
+    let files = ["config.json", "model.safetensors", "tokenizer.json", "recipe.json"];
     for name in files {
         let whole = {
             save(&directory, &model, &vocab, &json!({}), &json!({})).unwrap();
@@ -217,14 +158,7 @@ fn damage_is_an_error_that_names_the_file_and_never_a_panic() {
         let cut = whole[..whole.len() / 2].to_vec();
         let huge = [&u64::MAX.to_le_bytes()[..], b"{}"].concat();
         let foreign = br#"{"model_type":"bert"}"#.to_vec();
-        for damaged in [
-            cut,
-            Vec::new(),
-            huge,
-            foreign,
-            b"null".to_vec(),
-            vec![0xff; 1000],
-        ] {
+        for damaged in [cut, Vec::new(), huge, foreign, b"null".to_vec(), vec![0xff; 1000]] {
             fs::write(directory.join(name), damaged).unwrap();
             let error = format!("{:#}", load(&directory).unwrap_err());
             assert!(error.contains(name), "{name}: {error}");
@@ -267,15 +201,9 @@ fn export_checkpoints_for_transformers() {
     for (head, name) in [(Head::Language, "lm"), (Head::Score, "reward")] {
         let words: Vec<String> = (0..20).map(|i| format!("word{i}")).collect();
         let vocab = Vocab::new(&words).unwrap();
-        let config = Config {
-            initializer_range: 0.2,
-            head,
-            ..Config::mini(vocab.len(), 24)
-        };
+        let config = Config { initializer_range: 0.2, head, ..Config::mini(vocab.len(), 24) };
         let model = Gpt::new(config, &Rng::new(3)).unwrap().no_grad();
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("target/export")
-            .join(name);
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/export").join(name);
         save(&directory, &model, &vocab, &json!({}), &json!({})).unwrap();
         let rows: Vec<Value> = [1_usize, 7, 24]
             .iter()

@@ -9,30 +9,20 @@ use rlhf_lab::model::gpt::Gpt;
 
 /// A model whose every parameter, biases and LayerNorms too, is far from its default.
 fn random_model(config: Config, seed: u64) -> Gpt {
-    let count = Gpt::new(config.clone(), &Rng::new(0))
-        .unwrap()
-        .layout()
-        .len();
+    let count = Gpt::new(config.clone(), &Rng::new(0)).unwrap().layout().len();
     let mut rng = Rng::new(seed).fork("parameters");
     let mut numbers: Vec<f32> = (0..count).map(|_| (0.15 * rng.normal()) as f32).collect();
     let layout = Gpt::new(config.clone(), &Rng::new(0)).unwrap();
     for parameter in &layout.layout().parameters {
         if parameter.name.contains("ln_") && parameter.name.ends_with("weight") {
-            numbers[parameter.range.clone()]
-                .iter_mut()
-                .for_each(|w| *w += 1.0);
+            numbers[parameter.range.clone()].iter_mut().for_each(|w| *w += 1.0);
         }
     }
     Gpt::from_flat(config, numbers).unwrap()
 }
 
 fn config(n_embd: usize, n_head: usize) -> Config {
-    Config {
-        n_embd,
-        n_head,
-        n_layer: 2,
-        ..Config::mini(11, 40)
-    }
+    Config { n_embd, n_head, n_layer: 2, ..Config::mini(11, 40) }
 }
 
 fn random_tokens(rng: &mut Rng, n: usize) -> Vec<u32> {
@@ -63,38 +53,24 @@ fn composed_logprobs(model: &Gpt, prompts: &[Vec<u32>], responses: &[Vec<u32>]) 
         }
         let tokens = [prompt.as_slice(), response].concat();
         let x = Tensor::new(&tokens[..tokens.len() - 1], &Device::Cpu).unwrap();
-        let logits = composed::logits(model, &x.unsqueeze(0).unwrap())
-            .unwrap()
-            .squeeze(0)
-            .unwrap();
+        let logits = composed::logits(model, &x.unsqueeze(0).unwrap()).unwrap().squeeze(0).unwrap();
         let logits = logits.narrow(0, prompt.len() - 1, response.len()).unwrap();
         let logp = candle_nn::ops::log_softmax(&logits, 1).unwrap();
-        let index = Tensor::new(response.as_slice(), &Device::Cpu)
-            .unwrap()
-            .unsqueeze(1)
-            .unwrap();
+        let index = Tensor::new(response.as_slice(), &Device::Cpu).unwrap().unsqueeze(1).unwrap();
         parts.push(logp.gather(&index, 1).unwrap().squeeze(1).unwrap());
     }
     Tensor::cat(&parts, 0).unwrap()
 }
 
 fn numbers(x: &Tensor) -> Vec<f64> {
-    x.flatten_all()
-        .unwrap()
-        .to_dtype(DType::F64)
-        .unwrap()
-        .to_vec1()
-        .unwrap()
+    x.flatten_all().unwrap().to_dtype(DType::F64).unwrap().to_vec1().unwrap()
 }
 
 /// The gradient of Σ w x for fixed random w, so that no two outputs look alike.
 fn gradient(model: &Gpt, x: &Tensor) -> Vec<f64> {
     let mut rng = Rng::new(5).fork("weights");
     let w: Vec<f64> = (0..x.elem_count()).map(|_| rng.normal()).collect();
-    let w = Tensor::from_vec(w, x.shape(), &Device::Cpu)
-        .unwrap()
-        .to_dtype(x.dtype())
-        .unwrap();
+    let w = Tensor::from_vec(w, x.shape(), &Device::Cpu).unwrap().to_dtype(x.dtype()).unwrap();
     let loss = (x * w).unwrap().sum_all().unwrap();
     numbers(loss.backward().unwrap().get(model.parameters()).unwrap())
 }
@@ -103,10 +79,7 @@ fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     let scale = want.iter().map(|w| w * w).sum::<f64>().sqrt() / (want.len() as f64).sqrt();
     for (i, (g, w)) in got.iter().zip(want).enumerate() {
-        assert!(
-            (g - w).abs() <= tolerance * (w.abs() + scale),
-            "{what}, entry {i}: got {g}, want {w}"
-        );
+        assert!((g - w).abs() <= tolerance * (w.abs() + scale), "{what}, entry {i}: got {g}, want {w}");
     }
 }
 
@@ -121,12 +94,7 @@ fn assert_gradients_close(model: &Gpt, got: &[f64], want: &[f64], tolerance: f64
                 assert_close(&got[part.clone()], &want[part], tolerance, &parameter.name);
             }
         } else {
-            assert_close(
-                &got[range.clone()],
-                &want[range],
-                tolerance,
-                &parameter.name,
-            );
+            assert_close(&got[range.clone()], &want[range], tolerance, &parameter.name);
         }
     }
 }
@@ -143,22 +111,12 @@ fn fused_logprobs_and_gradients_equal_the_composed_ones_on_ragged_shared_prompts
 
         let want = composed_logprobs(&exact, &prompts, &responses);
         let got = exact.token_logprobs(batch()).unwrap();
-        assert_close(
-            &numbers(&got),
-            &numbers(&want),
-            1e-10,
-            "f64 log-probabilities",
-        );
+        assert_close(&numbers(&got), &numbers(&want), 1e-10, "f64 log-probabilities");
         let (got, want_gradient) = (gradient(&exact, &got), gradient(&exact, &want));
         assert_gradients_close(&exact, &got, &want_gradient, 1e-8);
 
         let got = model.token_logprobs(batch()).unwrap();
-        assert_close(
-            &numbers(&got),
-            &numbers(&want),
-            1e-5,
-            "f32 log-probabilities",
-        );
+        assert_close(&numbers(&got), &numbers(&want), 1e-5, "f32 log-probabilities");
         assert_gradients_close(&model, &gradient(&model, &got), &want_gradient, 1e-4);
     }
 }
@@ -166,22 +124,13 @@ fn fused_logprobs_and_gradients_equal_the_composed_ones_on_ragged_shared_prompts
 #[test]
 fn a_single_token_and_a_single_sequence_are_right_too() {
     let model = random_model(config(16, 2), 3);
-    for (prompt, response) in [
-        (vec![1], vec![2]),
-        (vec![1], vec![3, 4, 5, 2]),
-        (vec![4; 17], vec![6]),
-    ] {
+    for (prompt, response) in [(vec![1], vec![2]), (vec![1], vec![3, 4, 5, 2]), (vec![4; 17], vec![6])] {
         let (prompts, responses) = (vec![prompt], vec![response]);
         let batch = Batch::new(&prompts, &responses, Read::Response).unwrap();
         let got = model.token_logprobs(batch).unwrap();
         let want = composed_logprobs(&model, &prompts, &responses);
         assert_close(&numbers(&got), &numbers(&want), 1e-5, "log-probabilities");
-        assert_gradients_close(
-            &model,
-            &gradient(&model, &got),
-            &gradient(&model, &want),
-            1e-4,
-        );
+        assert_gradients_close(&model, &gradient(&model, &got), &gradient(&model, &want), 1e-4);
     }
 }
 
@@ -189,38 +138,17 @@ fn a_single_token_and_a_single_sequence_are_right_too() {
 fn logits_hidden_states_and_scores_equal_the_composed_ones() {
     let mut rng = Rng::new(8).fork("sequences");
     let model = random_model(config(16, 2), 8).to_dtype(DType::F64).unwrap();
-    let reward = random_model(
-        Config {
-            head: Head::Score,
-            ..config(16, 2)
-        },
-        9,
-    );
+    let reward = random_model(Config { head: Head::Score, ..config(16, 2) }, 9);
     let reward = reward.to_dtype(DType::F64).unwrap();
     let sequences: Vec<Vec<u32>> = (0..5).map(|_| random_tokens(&mut rng, 9)).collect();
     let tokens = Tensor::from_vec(sequences.concat(), (5, 9), &Device::Cpu).unwrap();
-    let split: (Vec<_>, Vec<_>) = sequences
-        .iter()
-        .map(|s| (s[..4].to_vec(), s[4..].to_vec()))
-        .unzip();
+    let split: (Vec<_>, Vec<_>) = sequences.iter().map(|s| (s[..4].to_vec(), s[4..].to_vec())).unzip();
     let batch = |read| Batch::new(&split.0, &split.1, read).unwrap();
 
     let pairs = [
-        (
-            &model,
-            model.logits(batch(Read::Every)).unwrap(),
-            composed::logits(&model, &tokens),
-        ),
-        (
-            &model,
-            model.hidden(batch(Read::Every)).unwrap(),
-            composed::hidden(&model, &tokens),
-        ),
-        (
-            &reward,
-            reward.scores(batch(Read::Last)).unwrap(),
-            composed::scores(&reward, &tokens),
-        ),
+        (&model, model.logits(batch(Read::Every)).unwrap(), composed::logits(&model, &tokens)),
+        (&model, model.hidden(batch(Read::Every)).unwrap(), composed::hidden(&model, &tokens)),
+        (&reward, reward.scores(batch(Read::Last)).unwrap(), composed::scores(&reward, &tokens)),
     ];
     for (model, got, want) in pairs {
         let want = want.unwrap();
@@ -232,19 +160,8 @@ fn logits_hidden_states_and_scores_equal_the_composed_ones() {
 
 #[test]
 fn gradients_equal_finite_differences_in_f64() {
-    let model = random_model(
-        Config {
-            n_layer: 1,
-            ..config(4, 2)
-        },
-        4,
-    )
-    .to_dtype(DType::F64)
-    .unwrap();
-    let (prompts, responses) = (
-        vec![vec![1, 2], vec![1, 2]],
-        vec![vec![3, 4, 5], vec![6, 2]],
-    );
+    let model = random_model(Config { n_layer: 1, ..config(4, 2) }, 4).to_dtype(DType::F64).unwrap();
+    let (prompts, responses) = (vec![vec![1, 2], vec![1, 2]], vec![vec![3, 4, 5], vec![6, 2]]);
     let loss = |parameters: &Tensor| {
         let model = Gpt::from_tensor(model.config().clone(), parameters.clone()).unwrap();
         let batch = Batch::new(&prompts, &responses, Read::Response).unwrap();
@@ -263,11 +180,7 @@ fn gradients_equal_finite_differences_in_f64() {
             loss(&moved).1.to_scalar::<f64>().unwrap()
         };
         let want = (at(step) - at(-step)) / (2.0 * step);
-        assert!(
-            (got[i] - want).abs() < 1e-7 * (1.0 + want.abs()),
-            "{i}: {} != {want}",
-            got[i]
-        );
+        assert!((got[i] - want).abs() < 1e-7 * (1.0 + want.abs()), "{i}: {} != {want}", got[i]);
     }
 }
 
@@ -277,10 +190,7 @@ fn one_two_and_eight_threads_give_the_same_bits() {
     let model = random_model(config(64, 4), 6);
     let (prompts, responses) = random_pairs(&mut rng, 30, 4);
     let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let batch = Batch::new(&prompts, &responses, Read::Response).unwrap();
             let logp = model.token_logprobs(batch).unwrap();
@@ -317,11 +227,7 @@ fn every_parameter_gets_a_gradient() {
     let gradient = gradient(&model, &model.token_logprobs(batch).unwrap());
     for parameter in &model.layout().parameters {
         let part = &gradient[parameter.range.clone()];
-        assert!(
-            part.iter().any(|&g| g != 0.0),
-            "{} has no gradient",
-            parameter.name
-        );
+        assert!(part.iter().any(|&g| g != 0.0), "{} has no gradient", parameter.name);
     }
 }
 
@@ -330,10 +236,8 @@ fn without_gradients_the_numbers_are_the_same_and_nothing_is_tracked() {
     let model = random_model(config(16, 2), 2);
     let (prompts, responses) = random_pairs(&mut Rng::new(2).fork("pairs"), 3, 2);
     let batch = || Batch::new(&prompts, &responses, Read::Response).unwrap();
-    let (tracked, plain) = (
-        model.token_logprobs(batch()).unwrap(),
-        model.no_grad().token_logprobs(batch()).unwrap(),
-    );
+    let (tracked, plain) =
+        (model.token_logprobs(batch()).unwrap(), model.no_grad().token_logprobs(batch()).unwrap());
     assert_eq!(numbers(&tracked), numbers(&plain));
     assert!(tracked.track_op() && !plain.track_op());
 }
