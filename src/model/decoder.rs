@@ -7,10 +7,12 @@ use super::batch::{Batch, Read};
 use super::fused::attention::{self, padded};
 use super::fused::{embedding, gelu, layer_norm, linear};
 use super::gpt::Gpt;
-use super::network::{Network, Output, Weights, Workspace, resized};
+use super::network::{Network, Output, Weights, resized};
+use super::parallel::{Pooled, lock, take};
 use anyhow::{Result, ensure};
 use candle_core::{CpuStorage, Storage};
 use pulp::{Arch, Simd, WithSimd};
+use std::sync::Mutex;
 
 /// A language model's numbers at one moment, packed for decoding.
 #[derive(Debug)]
@@ -18,10 +20,12 @@ pub struct Decoder<'a> {
     model: &'a Gpt,
     parameters: Vec<f32>,
     weights: Weights<f32>,
+    /// Keys a cache has room for.
+    stride: usize,
 }
 
-/// Keys and values of one sequence, each block and head by itself.
-#[derive(Clone, Debug)]
+/// Keys and values of one sequence, each block and head by itself. Its memory is used again.
+#[derive(Debug)]
 pub(crate) struct Cache {
     kt: Vec<f32>, // [layers, H, D, S], blocked
     v: Vec<f32>,  // [layers, H, S, D]
@@ -46,11 +50,12 @@ pub(crate) struct Step {
 }
 
 impl<'a> Decoder<'a> {
-    /// Copies and packs the parameters of `model`, a language model in F32.
+    /// Copies and packs the parameters of `model`, a language model in F32, to decode sequences of at
+    /// most `longest` tokens.
     ///
     /// # Errors
     /// If it is a reward model or not in F32.
-    pub fn new(model: &'a Gpt) -> Result<Self> {
+    pub fn new(model: &'a Gpt, longest: usize) -> Result<Self> {
         let config = model.config();
         ensure!(model.layout().score.is_none(), "a reward model cannot generate");
         let (storage, layout) = model.parameters().storage_and_layout();
@@ -60,7 +65,7 @@ impl<'a> Decoder<'a> {
         };
         let mut weights = Weights::default();
         weights.pack(config, model.layout(), &parameters, false);
-        Ok(Self { model, parameters, weights })
+        Ok(Self { model, parameters, weights, stride: padded(longest) })
     }
 
     fn network(&self) -> Network<'_, f32> {
@@ -70,11 +75,6 @@ impl<'a> Decoder<'a> {
             parameters: &self.parameters,
             weights: &self.weights,
         }
-    }
-
-    /// Keys the cache has room for, per head.
-    fn stride(&self) -> usize {
-        padded(self.model.config().n_positions)
     }
 
     /// Computes each prompt once: its cache and the logits after its last token, `[prompts, V]`.
@@ -88,27 +88,27 @@ impl<'a> Decoder<'a> {
         let none = vec![[0_u32; 0]; prompts.len()];
         let batch = Batch::new(prompts, &none, Read::Last)?;
         batch.check(v, config.n_positions)?;
-        let size = config.n_layer * c * self.stride();
-        let mut caches = vec![Cache { kt: Vec::new(), v: Vec::new(), len: 0 }; prompts.len()];
+        let size = config.n_layer * c * self.stride;
+        let mut caches: Vec<Cache> = prompts.iter().map(|_| Cache::new(size)).collect();
         let mut logits = vec![0.0; prompts.len() * v];
-        let mut ws = Workspace::default();
+        let mut ws = take(&f32::pool().workspaces);
         for shard in &batch.shards {
             self.network().forward(shard, Output::Logits, true, &mut ws);
             for (i, &slot) in shard.slots.iter().enumerate() {
                 logits[slot * v..(slot + 1) * v].copy_from_slice(&ws.out[i * v..(i + 1) * v]);
                 let last = shard.rows[shard.targets[i].row];
                 let rows = last + 1 - prompts[slot].len()..last + 1;
-                let mut cache = Cache { kt: vec![0.0; size], v: vec![0.0; size], len: 0 };
+                let cache = &mut caches[slot];
                 for row in rows {
                     for (layer, block) in ws.blocks.iter().enumerate() {
                         let kv = &block.qkv[row * 3 * c + c..(row + 1) * 3 * c];
-                        cache.put(layer, (h, d, self.stride()), kv);
+                        cache.put(layer, (h, d, self.stride), kv);
                     }
                     cache.len += 1;
                 }
-                caches[slot] = cache;
             }
         }
+        lock(&f32::pool().workspaces).push(ws);
         Ok((caches, logits))
     }
 
@@ -118,7 +118,7 @@ impl<'a> Decoder<'a> {
     pub(crate) fn step(&self, tokens: &[u32], caches: &mut [&mut Cache], step: &mut Step) {
         let config = self.model.config();
         let (b, c, h) = (tokens.len(), config.n_embd, config.n_head);
-        let (d, stride) = (c / h, self.stride());
+        let (d, stride) = (c / h, self.stride);
         let layout = self.model.layout();
         let at = |range: &std::ops::Range<usize>| &self.parameters[range.clone()];
         step.positions.clear();
@@ -156,7 +156,24 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// The memory of caches that are no longer needed.
+static SPARE: Mutex<Vec<(Vec<f32>, Vec<f32>)>> = Mutex::new(Vec::new());
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        lock(&SPARE).push((std::mem::take(&mut self.kt), std::mem::take(&mut self.v)));
+    }
+}
+
 impl Cache {
+    /// An empty cache. What its memory holds does not matter: nothing past `len` is read unmasked.
+    fn new(size: usize) -> Self {
+        let (mut kt, mut v) = take(&SPARE);
+        kt.resize(size, 0.0);
+        v.resize(size, 0.0);
+        Self { kt, v, len: 0 }
+    }
+
     /// Writes the keys and values `kv [2C]` of the token at `self.len`.
     fn put(&mut self, layer: usize, (h, d, stride): (usize, usize, usize), kv: &[f32]) {
         let (k, v) = kv.split_at(h * d);

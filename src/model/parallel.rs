@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Memory between passes: fresh pages cost more than the arithmetic done on them.
 #[derive(Debug)]
 pub(crate) struct Pool<R> {
-    workspaces: Mutex<Vec<Workspace<R>>>,
+    pub workspaces: Mutex<Vec<Workspace<R>>>,
     weights: Mutex<Vec<Weights<R>>>,
     gradients: Mutex<Vec<Vec<R>>>,
 }
@@ -52,7 +52,7 @@ impl Pooled for f64 {
 }
 
 /// What is behind a lock is whole at any time, so a panic elsewhere is no reason for another one.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -69,8 +69,8 @@ pub struct Request<'a> {
     pub rng: Rng,
 }
 
-/// Responses advanced together on one thread.
-const SHARD: usize = 64;
+/// Responses advanced together on one thread: their caches fit its second-level cache.
+const SHARD: usize = 32;
 
 /// `group` responses to each prompt, prompt by prompt; response i draws from `rng.fork(i)`.
 ///
@@ -106,7 +106,9 @@ pub fn sample_requests(model: &Gpt, requests: &[Request], sampling: &Sampling) -
         let length = long.prompt.len();
         bail!("a prompt of {length} tokens leaves no room in the model's {n_positions} positions");
     }
-    let decoder = Decoder::new(model)?;
+    let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
+    let longest = longest.saturating_add(sampling.max_tokens).min(n_positions);
+    let decoder = Decoder::new(model, longest)?;
     let shards: Vec<Vec<Rollout>> = requests
         .par_chunks(SHARD)
         .with_max_len(1)
