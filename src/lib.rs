@@ -1,2 +1,5 @@
 //! scaffold
+pub mod algorithms;
 pub mod foundation;
+pub mod policy;
+pub mod worlds;

@@ -172,7 +172,7 @@ mod tests {
             1.0,
             1e-12,
         );
-        // By hand: means 2.8 and 2.1, covariance 5.88 + .12 - 5.88, variances 1.56 and .49.
+        // By hand: means 2.8 and 2.1, covariance .12, variances 1.56 and .49.
         close(
             weighted_correlation(&[1.0, 2.0, 4.0], &[1.0, 3.0, 2.0], &[0.2, 0.3, 0.5]).unwrap(),
             0.12 / (1.56_f64 * 0.49).sqrt(),
