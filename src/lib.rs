@@ -1,5 +1,6 @@
 //! scaffold
 pub mod algorithms;
+pub mod demos;
 pub mod foundation;
 pub mod policy;
 pub mod worlds;
