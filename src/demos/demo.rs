@@ -15,7 +15,7 @@ pub trait Demo: Serialize + Sync {
     const QUICK: &'static [(&'static str, &'static str)];
 
     /// What the demo measures; its serialisation is the `results` of the JSON contract.
-    type Results: Serialize;
+    type Results: Serialize + Send;
 
     /// Checks what no single flag can: combinations. The message tells what to change.
     fn check(&self) -> Result<(), String> {

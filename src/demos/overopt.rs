@@ -89,6 +89,8 @@ pub struct World {
     pub n_seen: u64,
     /// Pairs left without those of one answer twice.
     pub pairs_kept: u64,
+    /// Pairs of one answer twice.
+    pub pairs_dropped: u64,
     /// Correlation of learned and true reward, weighted by the reference.
     pub corr_weighted: Option<f64>,
     /// The same with equal weights.
@@ -254,6 +256,7 @@ impl Config {
         World {
             n_seen: seen.len() as u64,
             pairs_kept: counts.kept(),
+            pairs_dropped: counts.dropped(),
             corr_weighted: weighted_correlation(&learned, &world.reward, &world.reference()),
             corr: weighted_correlation(&learned, &world.reward, &vec![1.0; answers]),
             tied: tied as u64,
