@@ -18,12 +18,7 @@ use crate::report::progress::Bar;
 
 /// All of language-model post-training on a laptop CPU, with the exact optimum next to every trained policy.
 #[derive(Parser)]
-#[command(
-    name = "rlhf-lab",
-    version,
-    propagate_version = true,
-    max_term_width = 100
-)]
+#[command(name = "rlhf-lab", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -63,9 +58,7 @@ struct Global {
 #[derive(Subcommand)]
 enum DemoCommand {
     /// RLHF and DPO on six answers: closed-form optimum, REINFORCE, DPO, its implicit reward and its trap
-    #[command(
-        after_help = "Example: rlhf-lab toy-rlhf --beta 0.2 --pairs 100,1000000 --out report"
-    )]
+    #[command(after_help = "Example: rlhf-lab toy-rlhf --beta 0.2 --pairs 100,1000000 --out report")]
     ToyRlhf(toy_rlhf::Config),
     /// Goodhart's law, exactly: best-of-n under a learned reward model against the true reward
     #[command(after_help = "Example: rlhf-lab overopt --pairs 10000 --seeds 100 --out report")]
@@ -92,10 +85,7 @@ pub fn run() -> Result<ExitCode> {
         }
     };
     let cli = Cli::from_arg_matches(&matches).map_err(anyhow::Error::from)?;
-    let invocation = Invocation {
-        global: cli.global,
-        typed: reproducing_command(&matches),
-    };
+    let invocation = Invocation { global: cli.global, typed: reproducing_command(&matches) };
     match cli.demo {
         DemoCommand::ToyRlhf(config) => invocation.execute(&config),
         DemoCommand::Overopt(config) => invocation.execute(&config),
@@ -116,14 +106,8 @@ where
 {
     let args: Vec<T> = args.into_iter().collect();
     let matches = command(false).try_get_matches_from(args.clone())?;
-    let quick = matches
-        .subcommand()
-        .is_some_and(|(_, demo)| demo.get_flag("quick"));
-    if quick {
-        command(true).try_get_matches_from(args)
-    } else {
-        Ok(matches)
-    }
+    let quick = matches.subcommand().is_some_and(|(_, demo)| demo.get_flag("quick"));
+    if quick { command(true).try_get_matches_from(args) } else { Ok(matches) }
 }
 
 /// The whole command line, with the defaults of a full or of a quick run.
@@ -131,7 +115,9 @@ fn command(quick: bool) -> Command {
     let command = Cli::command();
     let command = with_quick::<toy_rlhf::Config>(command, quick);
     let command = with_quick::<overopt::Config>(command, quick);
-    command.mut_subcommands(|demo| demo.mut_args(|arg| arg.allow_negative_numbers(true)))
+    // So that `--beta -1` is told what β may be, instead of that there is no flag `-1`.
+    let negative = |arg: clap::Arg| arg.allow_negative_numbers(true);
+    command.mut_args(negative).mut_subcommands(|demo| demo.mut_args(negative))
 }
 
 /// Makes the quick values of `D` its defaults, or mentions them in the help.
@@ -152,23 +138,20 @@ fn with_quick<D: Page>(command: Command, quick: bool) -> Command {
 /// The command line that gives the same results: what was typed, less where and how to show them.
 fn reproducing_command(matches: &ArgMatches) -> String {
     const PRESENTATION: [&str; 4] = ["json", "out", "threads", "no_progress"];
-    let mut words = vec!["rlhf-lab".to_string()];
-    if let Some((name, demo)) = matches.subcommand() {
-        words.push(name.to_string());
-        for id in demo.ids().map(clap::Id::as_str) {
-            let typed = demo.value_source(id) == Some(ValueSource::CommandLine);
-            if !typed || PRESENTATION.contains(&id) || demo.try_get_raw(id).is_err() {
-                continue;
-            }
-            let values: Vec<String> = demo
-                .get_raw(id)
-                .into_iter()
-                .flatten()
-                .map(|value| value.to_string_lossy().into_owned())
-                .collect();
-            words.push(format!("--{}", id.replace('_', "-")));
-            if id != "quick" {
-                words.push(values.join(","));
+    let Some((name, typed)) = matches.subcommand() else {
+        return "rlhf-lab".into();
+    };
+    let mut words = vec!["rlhf-lab".to_string(), name.to_string()];
+    let mut command = command(false);
+    command.build(); // hands the global flags down
+    let flags = command.find_subcommand(name).into_iter().flat_map(Command::get_arguments);
+    for flag in flags.filter(|flag| !PRESENTATION.contains(&flag.get_id().as_str())) {
+        let id = flag.get_id().as_str();
+        if let (Some(long), Some(ValueSource::CommandLine)) = (flag.get_long(), typed.value_source(id)) {
+            words.push(format!("--{long}"));
+            if flag.get_action().takes_values() {
+                let values = typed.get_raw(id).into_iter().flatten();
+                words.push(values.map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(","));
             }
         }
     }
@@ -184,9 +167,7 @@ struct Invocation {
 impl Invocation {
     fn execute<D: Page>(&self, demo: &D) -> Result<ExitCode> {
         if let Err(message) = demo.check() {
-            let _ = command(false)
-                .error(clap::error::ErrorKind::ValueValidation, message)
-                .print();
+            let _ = command(false).error(clap::error::ErrorKind::ValueValidation, message).print();
             return Ok(ExitCode::from(2));
         }
         let global = &self.global;
@@ -205,10 +186,7 @@ impl Invocation {
             let progress = Bar::new(!global.no_progress);
             pool.install(|| demo.run(global.seed, &progress))?
         };
-        let timing = Timing {
-            seconds: start.elapsed().as_secs_f64(),
-            threads,
-        };
+        let timing = Timing { seconds: start.elapsed().as_secs_f64(), threads };
 
         let version = env!("CARGO_PKG_VERSION");
         let json = json::render(&Envelope {
@@ -223,20 +201,9 @@ impl Invocation {
         })?;
         let document = demo.page(&results);
         if let Some(out) = &out {
-            out.write(
-                &document,
-                &json,
-                &Provenance {
-                    command: self.typed.clone(),
-                    version,
-                },
-            )?;
+            out.write(&document, &json, &Provenance { command: self.typed.clone(), version })?;
         }
-        emit::to_stdout(&if global.json {
-            json
-        } else {
-            emit::as_text(&document)
-        })?;
+        emit::to_stdout(&if global.json { json } else { emit::as_text(&document) })?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -261,34 +228,17 @@ mod tests {
 
     #[test]
     fn quick_replaces_defaults_and_what_was_typed_wins() {
-        for line in [
-            "rlhf-lab --quick toy-rlhf --steps 7",
-            "rlhf-lab toy-rlhf --steps 7 --quick",
-        ] {
+        for line in ["rlhf-lab --quick toy-rlhf --steps 7", "rlhf-lab toy-rlhf --steps 7 --quick"] {
             let config = config(line);
-            assert_eq!(
-                (config.steps, config.dpo_steps, config.pairs),
-                (7, 400, vec![100, 1000])
-            );
+            assert_eq!((config.steps, config.dpo_steps, config.pairs), (7, 400, vec![100, 1000]));
         }
-        assert_eq!(
-            config("rlhf-lab toy-rlhf").steps,
-            toy_rlhf::Config::default().steps
-        );
+        assert_eq!(config("rlhf-lab toy-rlhf").steps, toy_rlhf::Config::default().steps);
     }
 
     #[test]
     fn the_reproducing_command_keeps_what_matters() {
-        let line =
-            "rlhf-lab --json toy-rlhf --quick --seed 3 --pairs 10,20 --threads 2 --out /tmp/x";
+        let line = "rlhf-lab --json toy-rlhf --quick --seed 3 --pairs 10,20 --threads 2 --out /tmp/x";
         let typed = reproducing_command(&parse(line.split(' ')).unwrap());
-        let mut words: Vec<&str> = typed.split(' ').collect();
-        words[2..].sort_unstable();
-        assert_eq!(
-            words,
-            [
-                "rlhf-lab", "toy-rlhf", "--pairs", "--quick", "--seed", "10,20", "3"
-            ]
-        );
+        assert_eq!(typed, "rlhf-lab toy-rlhf --pairs 10,20 --seed 3 --quick");
     }
 }

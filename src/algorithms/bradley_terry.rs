@@ -16,10 +16,7 @@ pub struct PairLoss {
 /// −log σ(Δ) for a score difference Δ = r(winner) − r(loser): the negative log-likelihood of the
 /// model of Bradley and Terry (1952), as in Christiano et al. (2017, equation 1).
 pub fn bradley_terry_loss(delta: f64) -> PairLoss {
-    PairLoss {
-        value: -log_sigmoid(delta),
-        slope: -sigmoid(-delta),
-    }
+    PairLoss { value: -log_sigmoid(delta), slope: -sigmoid(-delta) }
 }
 
 /// How a tabular reward model is fitted.
@@ -45,10 +42,8 @@ pub fn fit_rewards(answers: usize, pairs: &[PairKind], fit: RewardFit) -> Vec<f6
     for (slot, &answer) in seen.iter().enumerate() {
         place[answer] = slot;
     }
-    let pairs: Vec<(usize, usize, f64)> = pairs
-        .iter()
-        .map(|p| (place[p.winner], place[p.loser], p.weight))
-        .collect();
+    let pairs: Vec<(usize, usize, f64)> =
+        pairs.iter().map(|p| (place[p.winner], place[p.loser], p.weight)).collect();
 
     let mut reward = vec![0.0; seen.len()];
     let mut gradient = vec![0.0; seen.len()];

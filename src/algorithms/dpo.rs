@@ -12,20 +12,13 @@ use crate::algorithms::bradley_terry::{PairLoss, bradley_terry_loss};
 /// unknown constant β log Z cancels in the difference. log 2 at π = π_ref.
 pub fn dpo_loss(margin: f64, beta: f64) -> PairLoss {
     let likelihood = bradley_terry_loss(beta * margin);
-    PairLoss {
-        value: likelihood.value,
-        slope: beta * likelihood.slope,
-    }
+    PairLoss { value: likelihood.value, slope: beta * likelihood.slope }
 }
 
 /// The reward that a policy implies, β log(π(y)/π_ref(y)), centred to mean 0 over the answers
 /// because preferences fix rewards only up to a constant.
 pub fn implicit_rewards(log_pi: &[f64], log_ref: &[f64], beta: f64) -> Vec<f64> {
-    let raw: Vec<f64> = log_pi
-        .iter()
-        .zip(log_ref)
-        .map(|(p, q)| beta * (p - q))
-        .collect();
+    let raw: Vec<f64> = log_pi.iter().zip(log_ref).map(|(p, q)| beta * (p - q)).collect();
     centered(&raw)
 }
 

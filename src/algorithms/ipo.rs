@@ -10,10 +10,7 @@ use crate::algorithms::bradley_terry::PairLoss;
 /// preferences carry no noise.
 pub fn ipo_loss(margin: f64, tau: f64) -> PairLoss {
     let excess = margin - 0.5 / tau;
-    PairLoss {
-        value: excess * excess,
-        slope: 2.0 * excess,
-    }
+    PairLoss { value: excess * excess, slope: 2.0 * excess }
 }
 
 #[cfg(test)]
@@ -23,13 +20,7 @@ mod tests {
 
     #[test]
     fn the_minimum_is_at_the_finite_margin() {
-        assert_eq!(
-            ipo_loss(1.0, 0.5),
-            PairLoss {
-                value: 0.0,
-                slope: 0.0
-            }
-        );
+        assert_eq!(ipo_loss(1.0, 0.5), PairLoss { value: 0.0, slope: 0.0 });
         assert!(ipo_loss(5.0, 0.5).slope > 0.0 && ipo_loss(-5.0, 0.5).slope < 0.0);
     }
 

@@ -3,6 +3,7 @@
 
 pub mod bradley_terry;
 pub mod dpo;
+pub mod dpo_limit;
 pub mod ipo;
 pub mod preference_fit;
 pub mod reinforce;

@@ -72,11 +72,7 @@ mod tests {
     }
 
     fn pair(winner: usize, loser: usize, weight: f64) -> PairKind {
-        PairKind {
-            winner,
-            loser,
-            weight,
-        }
+        PairKind { winner, loser, weight }
     }
 
     proptest! {
@@ -136,13 +132,7 @@ mod tests {
         let margin = |lp: &[f64]| (lp[0] - log_ref[0]) - (lp[1] - log_ref[1]);
         let after = |steps, loss: &dyn Fn(f64) -> PairLoss| {
             let fit = PreferenceFit { steps, lr: 0.05 };
-            margin(&fit_preferences(
-                &log_ref,
-                &[pair(0, 1, 1.0)],
-                loss,
-                fit,
-                |_, _| {},
-            ))
+            margin(&fit_preferences(&log_ref, &[pair(0, 1, 1.0)], loss, fit, |_, _| {}))
         };
         let dpo = |h| dpo_loss(h, 0.5);
         assert!(after(4000, &dpo) > after(2000, &dpo) + 1.0);
@@ -151,16 +141,8 @@ mod tests {
 
     #[test]
     fn without_pairs_the_policy_stays_at_the_reference() {
-        let fit = PreferenceFit {
-            steps: 10,
-            lr: 0.05,
-        };
+        let fit = PreferenceFit { steps: 10, lr: 0.05 };
         let log_pi = fit_preferences(&log_ref(), &[], |h| dpo_loss(h, 0.5), fit, |_, _| {});
-        assert!(
-            log_pi
-                .iter()
-                .zip(log_ref())
-                .all(|(a, b)| (a - b).abs() < 1e-12)
-        );
+        assert!(log_pi.iter().zip(log_ref()).all(|(a, b)| (a - b).abs() < 1e-12));
     }
 }

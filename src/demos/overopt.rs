@@ -164,19 +164,13 @@ pub struct WorldSummary {
 
 impl Demo for Config {
     const COMMAND: &'static str = "overopt";
-    const QUICK: &'static [(&'static str, &'static str)] = &[
-        ("seeds", "4"),
-        ("answers", "500"),
-        ("pairs", "300"),
-        ("steps", "300"),
-    ];
+    const QUICK: &'static [(&'static str, &'static str)] =
+        &[("seeds", "4"), ("answers", "500"), ("pairs", "300"), ("steps", "300")];
     type Results = Results;
 
     fn check(&self) -> Result<(), String> {
-        let work = self.seeds.saturating_mul(
-            self.steps
-                .saturating_mul(self.pairs.saturating_add(self.answers)),
-        );
+        let work =
+            self.seeds.saturating_mul(self.steps.saturating_mul(self.pairs.saturating_add(self.answers)));
         if work > 1_000_000_000_000 {
             return Err(format!(
                 "--seeds x --steps x (--pairs + --answers) is {work:.1e} operations; at most 1e12 are allowed",
@@ -200,11 +194,8 @@ impl Demo for Config {
                 world
             })
             .collect();
-        let summaries: Vec<WorldSummary> = worlds
-            .iter()
-            .enumerate()
-            .map(|(index, world)| summary(index as u64, world))
-            .collect();
+        let summaries: Vec<WorldSummary> =
+            worlds.iter().enumerate().map(|(index, world)| summary(index as u64, world)).collect();
         Ok(Results {
             mean: average(&sizes, &worlds, &mut root.fork("bootstrap")),
             seeds: self.seeds,
@@ -225,16 +216,10 @@ impl Config {
             .pair_sampler(Labeller::BradleyTerry, rng.fork("preferences"))
             .sample_into(&mut counts, self.pairs);
         let kinds = counts.kinds();
-        let fit = RewardFit {
-            steps: self.steps,
-            lr: self.lr,
-            l2: self.l2,
-        };
+        let fit = RewardFit { steps: self.steps, lr: self.lr, l2: self.l2 };
         let learned = fit_rewards(answers, &kinds, fit);
-        let seen: std::collections::BTreeSet<usize> = kinds
-            .iter()
-            .flat_map(|kind| [kind.winner, kind.loser])
-            .collect();
+        let seen: std::collections::BTreeSet<usize> =
+            kinds.iter().flat_map(|kind| [kind.winner, kind.loser]).collect();
 
         let by_learned = BestOfN::new(&learned, &world.log_ref);
         let by_true = BestOfN::new(&world.reward, &world.log_ref);
@@ -262,10 +247,7 @@ impl Config {
             tied: tied as u64,
             tied_mass,
             kl_ceiling: by_learned.kl_ceiling(),
-            loose_from: rows
-                .iter()
-                .find(|r| r.kl_formula - r.kl > LOOSE)
-                .map(|r| r.n),
+            loose_from: rows.iter().find(|r| r.kl_formula - r.kl > LOOSE).map(|r| r.n),
             rows,
         }
     }
@@ -273,10 +255,7 @@ impl Config {
 
 fn summary(index: u64, world: &World) -> WorldSummary {
     let last = world.rows.last().expect("--n lists at least one size");
-    let peak = world.rows.iter().fold(
-        last,
-        |best, row| if row.gold > best.gold { row } else { best },
-    );
+    let peak = world.rows.iter().fold(last, |best, row| if row.gold > best.gold { row } else { best });
     WorldSummary {
         world: index,
         corr_weighted: world.corr_weighted,
@@ -289,15 +268,10 @@ fn summary(index: u64, world: &World) -> WorldSummary {
 
 fn average(sizes: &[u64], worlds: &[World], rng: &mut Rng) -> Mean {
     let column = |pick: &dyn Fn(&Row) -> f64| -> Vec<Vec<f64>> {
-        (0..sizes.len())
-            .map(|i| worlds.iter().map(|world| pick(&world.rows[i])).collect())
-            .collect()
+        (0..sizes.len()).map(|i| worlds.iter().map(|world| pick(&world.rows[i])).collect()).collect()
     };
     let means = |column: &[Vec<f64>]| -> Vec<f64> {
-        column
-            .iter()
-            .map(|x| mean(x).expect("--seeds is at least 1"))
-            .collect()
+        column.iter().map(|x| mean(x).expect("--seeds is at least 1")).collect()
     };
     let mut intervals = |column: &[Vec<f64>]| -> Vec<(f64, f64)> {
         column

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::algorithms::bradley_terry::PairLoss;
 use crate::algorithms::dpo::{centered, dpo_loss, implicit_rewards};
+use crate::algorithms::dpo_limit::expected_total_variation;
 use crate::algorithms::ipo::ipo_loss;
 use crate::algorithms::preference_fit::{PreferenceFit, fit_preferences};
 use crate::algorithms::reinforce::{Reinforce, train_reinforce};
@@ -151,6 +152,8 @@ pub struct DpoRow {
     pub kept: u64,
     /// Total variation distance to π*.
     pub tv: f64,
+    /// The distance expected of the maximum-likelihood policy on so many pairs.
+    pub tv_expected: f64,
     /// E\[r*\].
     pub expected_reward: f64,
     /// KL(π ‖ π_ref), nats.
@@ -198,20 +201,14 @@ pub struct TrapRow {
 
 impl Demo for Config {
     const COMMAND: &'static str = "toy-rlhf";
-    const QUICK: &'static [(&'static str, &'static str)] = &[
-        ("steps", "300"),
-        ("pairs", "100,1000"),
-        ("dpo_steps", "400"),
-        ("trap_pairs", "1000"),
-    ];
+    const QUICK: &'static [(&'static str, &'static str)] =
+        &[("steps", "300"), ("pairs", "100,1000"), ("dpo_steps", "400"), ("trap_pairs", "1000")];
     type Results = Results;
 
     fn check(&self) -> Result<(), String> {
         let draws = self.steps.saturating_mul(self.batch);
         if draws > 1_000_000_000 {
-            return Err(format!(
-                "--steps times --batch is {draws} samples; at most 1000000000 are allowed"
-            ));
+            return Err(format!("--steps times --batch is {draws} samples; at most 1000000000 are allowed"));
         }
         Ok(())
     }
@@ -223,17 +220,11 @@ impl Demo for Config {
         progress.begin("REINFORCE", self.steps);
         let reinforce = lab.reinforce(progress);
         progress.begin("DPO", self.pairs.len() as u64);
-        let dpo = lab.dpo(progress);
+        let (dpo, log_pi) = lab.dpo(progress);
+        let implicit_reward = lab.implicit_reward(&log_pi);
         progress.begin("noiseless preferences", 2);
         let dpo_trap = lab.trap(progress);
-        let implicit_reward = lab.implicit_reward(&dpo);
-        Ok(Results {
-            closed_form,
-            reinforce,
-            dpo,
-            implicit_reward,
-            dpo_trap,
-        })
+        Ok(Results { closed_form, reinforce, dpo, implicit_reward, dpo_trap })
     }
 }
 
@@ -250,12 +241,7 @@ impl<'a> Lab<'a> {
         let world = CategoricalWorld::six_answers();
         let log_star = log_optimal_policy(&world.log_ref, &world.reward, config.beta);
         let rng = Rng::new(seed).fork(Config::COMMAND);
-        Self {
-            config,
-            world,
-            log_star,
-            rng,
-        }
+        Self { config, world, log_star, rng }
     }
 
     fn tv_to_optimum(&self, log_pi: &[f64]) -> f64 {
@@ -285,12 +271,8 @@ impl<'a> Lab<'a> {
     fn reinforce(&self, progress: &dyn Progress) -> ReinforceResult {
         let CategoricalWorld { reward, log_ref } = &self.world;
         let config = self.config;
-        let settings = Reinforce {
-            steps: config.steps,
-            batch: config.batch as usize,
-            lr: config.lr,
-            beta: config.beta,
-        };
+        let settings =
+            Reinforce { steps: config.steps, batch: config.batch as usize, lr: config.lr, beta: config.beta };
         let every = recording_interval(config.steps, 60);
         let mut curve = Vec::new();
         let mut rng = self.rng.fork("reinforce");
@@ -316,45 +298,41 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn dpo(&self, progress: &dyn Progress) -> DpoResult {
+    /// DPO on every data set, and log π after the largest.
+    fn dpo(&self, progress: &dyn Progress) -> (DpoResult, Vec<f64>) {
         let CategoricalWorld { reward, log_ref } = &self.world;
         let beta = self.config.beta;
         let mut sizes = self.config.pairs.clone();
         sizes.sort_unstable();
         sizes.dedup();
-        let mut sampler = self
-            .world
-            .pair_sampler(Labeller::BradleyTerry, self.rng.fork("preferences"));
+        let mut sampler = self.world.pair_sampler(Labeller::BradleyTerry, self.rng.fork("preferences"));
         let mut counts = PreferenceCounts::default();
-        let mut row = |pairs: u64| {
-            let missing = pairs - counts.kept() - counts.dropped();
-            sampler.sample_into(&mut counts, missing);
+        let mut rows = Vec::new();
+        let mut log_pi = log_ref.clone();
+        for pairs in sizes {
+            let fresh = pairs - counts.kept() - counts.dropped();
+            sampler.sample_into(&mut counts, fresh);
             let loss = |margin| dpo_loss(margin, beta);
-            let log_pi = fit_preferences(log_ref, &counts.kinds(), loss, self.fit(), |_, _| {});
-            progress.advance(1);
-            DpoRow {
+            log_pi = fit_preferences(log_ref, &counts.kinds(), loss, self.fit(), |_, _| {});
+            let n = pairs as f64;
+            rows.push(DpoRow {
                 pairs,
                 kept: counts.kept(),
                 tv: self.tv_to_optimum(&log_pi),
+                tv_expected: expected_total_variation(log_ref, &self.log_star, reward, beta, n),
                 expected_reward: expected_reward(&log_pi, reward),
                 kl: kl_divergence(&log_pi, log_ref),
                 policy: probabilities(&log_pi),
-            }
-        };
-        DpoResult {
-            beta,
-            rows: sizes.into_iter().map(&mut row).collect(),
+            });
+            progress.advance(1);
         }
+        (DpoResult { beta, rows }, log_pi)
     }
 
-    fn implicit_reward(&self, dpo: &DpoResult) -> ImplicitReward {
-        let log_pi: Vec<f64> = match dpo.rows.last() {
-            Some(row) => row.policy.iter().map(|p| p.ln()).collect(),
-            None => self.world.log_ref.clone(),
-        };
+    fn implicit_reward(&self, log_pi: &[f64]) -> ImplicitReward {
         ImplicitReward {
             true_centered: centered(&self.world.reward),
-            implicit_centered: implicit_rewards(&log_pi, &self.world.log_ref, dpo.beta),
+            implicit_centered: implicit_rewards(log_pi, &self.world.log_ref, self.config.beta),
         }
     }
 
@@ -371,11 +349,7 @@ impl<'a> Lab<'a> {
             let mut rows = Vec::new();
             fit_preferences(log_ref, &kinds, loss, self.fit(), |step, log_pi| {
                 if step % every == 0 || step == self.config.dpo_steps {
-                    rows.push(TrapRow {
-                        step,
-                        p0: log_pi[0].exp(),
-                        kl: kl_divergence(log_pi, log_ref),
-                    });
+                    rows.push(TrapRow { step, p0: log_pi[0].exp(), kl: kl_divergence(log_pi, log_ref) });
                 }
             });
             progress.advance(1);
@@ -392,10 +366,7 @@ impl<'a> Lab<'a> {
     }
 
     fn fit(&self) -> PreferenceFit {
-        PreferenceFit {
-            steps: self.config.dpo_steps,
-            lr: self.config.lr,
-        }
+        PreferenceFit { steps: self.config.dpo_steps, lr: self.config.lr }
     }
 }
 

@@ -23,12 +23,7 @@ pub fn converged(gradient: &[f64]) -> bool {
 impl Adam {
     /// An optimiser for `len` parameters, its moments zero.
     pub fn new(len: usize, lr: f64) -> Self {
-        Self {
-            lr,
-            step: 0,
-            first: vec![0.0; len],
-            second: vec![0.0; len],
-        }
+        Self { lr, step: 0, first: vec![0.0; len], second: vec![0.0; len] }
     }
 
     /// One descent step: `params` −= lr · m̂ / (√v̂ + ε). Both slices have the length given to [`Adam::new`].
@@ -68,10 +63,7 @@ mod tests {
             for ((p, (m, v)), g) in want.iter_mut().zip(&mut moments).zip(gradient) {
                 *m = 0.9 * *m + 0.1 * g;
                 *v = 0.999 * *v + 0.001 * g * g;
-                let (m_hat, v_hat) = (
-                    *m / (1.0 - 0.9_f64.powi(step)),
-                    *v / (1.0 - 0.999_f64.powi(step)),
-                );
+                let (m_hat, v_hat) = (*m / (1.0 - 0.9_f64.powi(step)), *v / (1.0 - 0.999_f64.powi(step)));
                 *p -= 0.1 * m_hat / (v_hat.sqrt() + 1e-8);
             }
             adam.descend(&mut params, &gradient);

@@ -61,10 +61,7 @@ impl Rng {
     }
 
     fn from_key(key: [u8; 32]) -> Self {
-        Self {
-            key,
-            stream: ChaCha8Rng::from_seed(key),
-        }
+        Self { key, stream: ChaCha8Rng::from_seed(key) }
     }
 
     /// The child stream `label`. Does not advance `self`; the same label gives the same child.
@@ -210,10 +207,7 @@ mod tests {
         // ChaCha8 with an all-zero key: 3e00ef2f895f40d6… is the published test vector. The forked
         // key was checked with an independent 20-line ChaCha8 in Python.
         assert_eq!(root.clone().next_u64(), 0xd640_5f89_2fef_003e);
-        assert_eq!(
-            Rng::new(42).fork("rollout").fork(5_u64).next_u64(),
-            0xc7b0_2763_f4d6_97dd
-        );
+        assert_eq!(Rng::new(42).fork("rollout").fork(5_u64).next_u64(), 0xc7b0_2763_f4d6_97dd);
         assert_eq!(root.fork("order").permutation(8), [5, 7, 4, 6, 3, 1, 2, 0]);
     }
 
@@ -244,8 +238,7 @@ mod tests {
         let chi2: f64 = [0, 2, 3]
             .iter()
             .map(|&i| {
-                (f64::from(counts[i]) - f64::from(n) * weights[i]).powi(2)
-                    / (f64::from(n) * weights[i])
+                (f64::from(counts[i]) - f64::from(n) * weights[i]).powi(2) / (f64::from(n) * weights[i])
             })
             .sum();
         assert!(chi2 < 13.8, "chi-square {chi2} with 2 degrees of freedom"); // p = .001
@@ -263,11 +256,7 @@ mod tests {
         }
         // E p = 1/k, Var p = (k - 1) / (k^2 (k a + 1)) = .0852; 4 standard errors of each.
         assert!((mean - 0.25).abs() < 0.009, "mean {mean}");
-        assert!(
-            (second - mean * mean - 0.0852).abs() < 0.004,
-            "variance {}",
-            second - mean * mean
-        );
+        assert!((second - mean * mean - 0.0852).abs() < 0.004, "variance {}", second - mean * mean);
         assert!(rng.log_dirichlet(1e-3, 50).iter().all(|lp| lp.is_finite()));
     }
 }

@@ -85,22 +85,12 @@ pub fn weighted_correlation(x: &[f64], y: &[f64], w: &[f64]) -> Option<f64> {
 
 /// Percentile-bootstrap interval of the mean (Efron 1979): the central `level` of the means of
 /// `resamples` samples drawn from x with replacement. `None` for an empty slice.
-pub fn bootstrap_mean_interval(
-    x: &[f64],
-    level: f64,
-    resamples: usize,
-    rng: &mut Rng,
-) -> Option<(f64, f64)> {
+pub fn bootstrap_mean_interval(x: &[f64], level: f64, resamples: usize, rng: &mut Rng) -> Option<(f64, f64)> {
     if x.is_empty() || resamples == 0 {
         return None;
     }
     let mut means: Vec<f64> = (0..resamples)
-        .map(|_| {
-            (0..x.len())
-                .map(|_| x[rng.random_range(0..x.len())])
-                .sum::<f64>()
-                / x.len() as f64
-        })
+        .map(|_| (0..x.len()).map(|_| x[rng.random_range(0..x.len())]).sum::<f64>() / x.len() as f64)
         .collect();
     means.sort_by(f64::total_cmp);
     let at = |q: f64| means[(q * (resamples - 1) as f64).round() as usize];
@@ -112,10 +102,7 @@ mod tests {
     use super::*;
 
     fn close(got: f64, want: f64, tolerance: f64) {
-        assert!(
-            (got - want).abs() <= tolerance,
-            "{got} is not within {tolerance} of {want}"
-        );
+        assert!((got - want).abs() <= tolerance, "{got} is not within {tolerance} of {want}");
     }
 
     #[test]
@@ -149,11 +136,7 @@ mod tests {
     fn kl_matches_a_hand_computed_case() {
         let log = |p: [f64; 3]| p.map(f64::ln);
         let (p, q) = (log([0.6, 0.3, 0.1]), log([0.2, 0.3, 0.5]));
-        close(
-            kl_divergence(&p, &q),
-            0.6 * 3_f64.ln() - 0.1 * 5_f64.ln(),
-            1e-12,
-        );
+        close(kl_divergence(&p, &q), 0.6 * 3_f64.ln() - 0.1 * 5_f64.ln(), 1e-12);
         assert_eq!(kl_divergence(&p, &p), 0.0);
         assert_eq!(kl_divergence(&p, &log([0.5, 0.5, 0.0])), f64::INFINITY);
         close(kl_divergence(&log([1.0, 0.0, 0.0]), &q), 5_f64.ln(), 1e-12);
@@ -178,19 +161,12 @@ mod tests {
             0.12 / (1.56_f64 * 0.49).sqrt(),
             1e-12,
         );
-        assert_eq!(
-            weighted_correlation(&[1.0, 1.0], &[1.0, 2.0], &[0.5, 0.5]),
-            None
-        );
+        assert_eq!(weighted_correlation(&[1.0, 1.0], &[1.0, 2.0], &[0.5, 0.5]), None);
     }
 
     #[test]
     fn standard_error_is_the_sample_one() {
-        close(
-            standard_error(&[1.0, 2.0, 3.0, 4.0]).unwrap(),
-            (5.0_f64 / 3.0 / 4.0).sqrt(),
-            1e-12,
-        );
+        close(standard_error(&[1.0, 2.0, 3.0, 4.0]).unwrap(), (5.0_f64 / 3.0 / 4.0).sqrt(), 1e-12);
         assert_eq!(standard_error(&[1.0]), None);
         assert_eq!(mean(&[]), None);
     }

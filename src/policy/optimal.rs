@@ -23,11 +23,7 @@ pub fn log_optimal_policy(log_ref: &[f64], reward: &[f64], beta: f64) -> Vec<f64
 /// β log Z = max over π of E_π\[r\] − β KL(π ‖ π_ref), the value that no policy exceeds.
 pub fn optimal_value(log_ref: &[f64], reward: &[f64], beta: f64) -> f64 {
     let (best, logits) = tilted(log_ref, reward, beta);
-    if beta == 0.0 {
-        best
-    } else {
-        best + beta * logsumexp(&logits)
-    }
+    if beta == 0.0 { best } else { best + beta * logsumexp(&logits) }
 }
 
 /// E_π\[r\] − β KL(π ‖ π_ref): what RLHF maximises, for a given policy.
@@ -130,12 +126,7 @@ mod tests {
         let tiny = log_optimal_policy(&log_ref, &[1.0, 1.0, 0.0], 1e-320);
         assert_eq!(tiny, greedy);
         let reference = log_optimal_policy(&log_ref, &[1.0, 2.0, 3.0], f64::INFINITY);
-        assert!(
-            reference
-                .iter()
-                .zip(log_ref)
-                .all(|(a, b)| (a - b).abs() < 1e-12)
-        );
+        assert!(reference.iter().zip(log_ref).all(|(a, b)| (a - b).abs() < 1e-12));
     }
 
     #[test]

@@ -12,9 +12,7 @@ pub struct TabularPolicy {
 impl TabularPolicy {
     /// A policy equal to the distribution of `log_probs`, so that training starts at the reference.
     pub fn from_log_probs(log_probs: &[f64]) -> Self {
-        Self {
-            logits: log_probs.to_vec(),
-        }
+        Self { logits: log_probs.to_vec() }
     }
 
     /// log π(y) of every answer, shape (K).

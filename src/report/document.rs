@@ -74,18 +74,12 @@ pub struct Axis {
 impl Axis {
     /// An axis of linear scale.
     pub fn linear(label: &str) -> Self {
-        Self {
-            label: label.into(),
-            log: false,
-        }
+        Self { label: label.into(), log: false }
     }
 
     /// An axis of logarithmic scale.
     pub fn log(label: &str) -> Self {
-        Self {
-            label: label.into(),
-            log: true,
-        }
+        Self { label: label.into(), log: true }
     }
 }
 
@@ -119,12 +113,7 @@ pub struct Line {
 impl Line {
     /// A solid curve.
     pub fn new(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self {
-            label: label.into(),
-            points,
-            band: None,
-            dashed: false,
-        }
+        Self { label: label.into(), points, band: None, dashed: false }
     }
 
     /// The same curve, dashed.
@@ -155,11 +144,7 @@ impl Curve {
     /// From rows as they stand in `results`: the first field is the independent variable, every
     /// other number a metric under its JSON name (`policy[2]` for the third entry of an array).
     pub fn from_rows<R: Serialize>(name: &'static str, rows: &[R]) -> Self {
-        let mut curve = Self {
-            name,
-            x_name: String::new(),
-            points: Vec::new(),
-        };
+        let mut curve = Self { name, x_name: String::new(), points: Vec::new() };
         for row in rows {
             let Ok(Value::Object(fields)) = serde_json::to_value(row) else {
                 continue;
@@ -178,9 +163,7 @@ impl Curve {
                             entry.as_f64().map(|v| (x, format!("{metric}[{i}]"), v))
                         }));
                     }
-                    _ => curve
-                        .points
-                        .extend(value.as_f64().map(|v| (x, metric.clone(), v))),
+                    _ => curve.points.extend(value.as_f64().map(|v| (x, metric.clone(), v))),
                 }
             }
         }
@@ -203,20 +186,10 @@ mod tests {
 
     #[test]
     fn a_curve_takes_every_number_under_its_json_name() {
-        let rows = [Row {
-            step: 5,
-            kl: 0.5,
-            label: "x",
-            policy: [0.25, 0.75],
-            missing: None,
-        }];
+        let rows = [Row { step: 5, kl: 0.5, label: "x", policy: [0.25, 0.75], missing: None }];
         let curve = Curve::from_rows("demo", &rows);
         assert_eq!(curve.x_name, "step");
-        let want = [
-            (5.0, "kl", 0.5),
-            (5.0, "policy[0]", 0.25),
-            (5.0, "policy[1]", 0.75),
-        ];
+        let want = [(5.0, "kl", 0.5), (5.0, "policy[0]", 0.25), (5.0, "policy[1]", 0.75)];
         assert_eq!(curve.points, want.map(|(x, m, v)| (x, m.to_string(), v)));
     }
 }

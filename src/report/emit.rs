@@ -17,10 +17,7 @@ const PLAIN_WIDTH: usize = 100;
 /// reader that has gone away (`| head`) is not an error.
 pub fn to_stdout(text: &str) -> Result<()> {
     let mut stdout = anstream::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
     }
@@ -29,9 +26,7 @@ pub fn to_stdout(text: &str) -> Result<()> {
 /// `document` as text, as wide as the terminal but no wider than reads well.
 pub fn as_text(document: &Document) -> String {
     let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    let width = columns
-        .filter(|_| std::io::stdout().is_terminal())
-        .unwrap_or(PLAIN_WIDTH);
+    let width = columns.filter(|_| std::io::stdout().is_terminal()).unwrap_or(PLAIN_WIDTH);
     terminal::render(document, width.clamp(20, PLAIN_WIDTH))
 }
 
@@ -43,12 +38,8 @@ impl OutDir {
     /// Makes the directory and checks that it can be written to: before the run, so that an hour of
     /// work is not lost to a typing error.
     pub fn prepare(path: &Path) -> Result<Self> {
-        let problem = || {
-            format!(
-                "cannot write reports to {}: choose another directory for --out",
-                path.display()
-            )
-        };
+        let problem =
+            || format!("cannot write reports to {}: choose another directory for --out", path.display());
         std::fs::create_dir_all(path).with_context(problem)?;
         temporary(path).with_context(problem)?;
         Ok(Self(path.to_path_buf()))
@@ -59,13 +50,7 @@ impl OutDir {
         self.write_file("report.json", json.as_bytes())?;
         self.write_file("curves.csv", &csv::render(&document.curves)?)?;
         let blocks = document.sections.iter().flat_map(|section| &section.blocks);
-        for plot in blocks.filter_map(|block| {
-            if let Block::Plot(plot) = block {
-                Some(plot)
-            } else {
-                None
-            }
-        }) {
+        for plot in blocks.filter_map(|block| if let Block::Plot(plot) = block { Some(plot) } else { None }) {
             self.write_file(&format!("{}.svg", plot.id), svg::render(plot).as_bytes())?;
         }
         self.write_file("report.html", html::render(document, provenance).as_bytes())

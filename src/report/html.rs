@@ -96,14 +96,8 @@ mod tests {
 
     #[test]
     fn text_is_escaped_and_nothing_is_fetched() {
-        let document = Document {
-            title: "a <b> & c".into(),
-            ..Document::default()
-        };
-        let provenance = Provenance {
-            command: "rlhf-lab demo --x '<'".into(),
-            version: "0",
-        };
+        let document = Document { title: "a <b> & c".into(), ..Document::default() };
+        let provenance = Provenance { command: "rlhf-lab demo --x '<'".into(), version: "0" };
         let page = render(&document, &provenance);
         assert!(page.contains("a &lt;b&gt; &amp; c") && page.contains("'&lt;'"));
         for forbidden in ["<script", "http://", "https://", "@import", "url("] {

@@ -39,8 +39,7 @@ pub struct Timing {
 
 /// The document as text, one line per field, ending in a newline.
 pub fn render<C: Serialize, R: Serialize>(envelope: &Envelope<'_, C, R>) -> Result<String> {
-    let mut text =
-        serde_json::to_string_pretty(envelope).context("cannot write the results as JSON")?;
+    let mut text = serde_json::to_string_pretty(envelope).context("cannot write the results as JSON")?;
     text.push('\n');
     Ok(text)
 }

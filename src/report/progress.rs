@@ -17,9 +17,8 @@ impl Bar {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::new(0);
-        let style =
-            ProgressStyle::with_template("{prefix:22} {bar:30} {pos}/{len} {eta:>4}  {msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template("{prefix:22} {bar:30} {pos}/{len} {eta:>4}  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(100));
         Self(bar)

@@ -5,13 +5,20 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, presets};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle,
+};
 
 use crate::report::document::{Block, Document, Line, Marks, Plot, Section, Table};
 use crate::report::format::plain;
 
 const TITLE: Style = Style::new().bold();
 const HEADING: Style = AnsiColor::Cyan.on_default().bold();
+/// Rules above, below and under the header, as in a printed table.
+const RULED: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 const MARKER: Style = AnsiColor::Yellow.on_default().bold();
 
 /// `document` as styled text for a terminal of `width` columns.
@@ -27,11 +34,7 @@ pub fn render(document: &Document, width: usize) -> String {
 
 fn render_section(text: &mut String, number: usize, section: &Section, width: usize) {
     let heading = format!("{number}. {}", section.title);
-    let _ = writeln!(
-        text,
-        "\n{HEADING}{}{HEADING:#}\n",
-        wrap(&heading, width, "", "   ")
-    );
+    let _ = writeln!(text, "\n{HEADING}{}{HEADING:#}\n", wrap(&heading, width, "", "   "));
     let _ = writeln!(text, "{}\n", wrap(&section.text, width, "", ""));
     for block in &section.blocks {
         match block {
@@ -48,23 +51,22 @@ fn render_section(text: &mut String, number: usize, section: &Section, width: us
 }
 
 fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String {
-    textwrap::fill(
-        text,
-        textwrap::Options::new(width.max(20))
-            .initial_indent(first)
-            .subsequent_indent(rest),
-    )
+    textwrap::fill(text, textwrap::Options::new(width.max(20)).initial_indent(first).subsequent_indent(rest))
 }
 
 fn grid(table: &Table, width: usize) -> Grid {
     let mut grid = Grid::new();
-    grid.load_style(presets::UTF8_HORIZONTAL_ONLY)
+    grid.load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width.min(usize::from(u16::MAX)) as u16)
         .set_header(&table.header)
         .add_rows(&table.rows);
-    for column in grid.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    for (i, column) in grid.column_iter_mut().enumerate() {
+        if i > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        } else if width >= 60 {
+            column.set_constraint(ColumnConstraint::ContentWidth); // a row's name stays in one line
+        }
     }
     grid
 }
@@ -77,29 +79,26 @@ fn render_plot(text: &mut String, plot: &Plot, width: usize) {
     let _ = writeln!(
         text,
         "{}",
-        wrap(
-            &format!("{} ({} over {})", plot.title, plot.y.label, plot.x.label),
-            width,
-            "",
-            "  "
-        )
+        wrap(&format!("{} ({} over {})", plot.title, plot.y.label, plot.x.label), width, "", "  ")
     );
-    let label_width = lines
-        .iter()
-        .map(|line| textwrap::core::display_width(&line.label))
-        .max()
-        .unwrap_or(0);
-    let (low, high) = range(lines);
+    let label_width = lines.iter().map(|line| textwrap::core::display_width(&line.label)).max().unwrap_or(0);
+    let scale = |y: f64| if plot.y.log { y.log10() } else { y };
+    let (low, high) = range(lines, scale);
     for line in lines {
         let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
             continue;
         };
+        if line.dashed && first.1 == last.1 {
+            let _ = writeln!(text, "  {}  {} throughout", line.label, significant(first.1));
+            continue;
+        }
+        let heights: Vec<f64> = line.points.iter().map(|point| scale(point.1)).collect();
         let pad = " ".repeat(label_width - textwrap::core::display_width(&line.label));
         let _ = writeln!(
             text,
             "  {}{pad}  {}  {} … {}",
             line.label,
-            sparkline(&line.points, low, high, 30),
+            sparkline(&heights, low, high, 30),
             significant(first.1),
             significant(last.1),
         );
@@ -107,37 +106,33 @@ fn render_plot(text: &mut String, plot: &Plot, width: usize) {
     text.push('\n');
 }
 
-fn range(lines: &[Line]) -> (f64, f64) {
+/// The lowest and highest finite value of `scale(y)`.
+fn range(lines: &[Line], scale: impl Fn(f64) -> f64) -> (f64, f64) {
     lines
         .iter()
         .flat_map(|line| &line.points)
-        .filter(|point| point.1.is_finite())
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), point| {
-            (low.min(point.1), high.max(point.1))
-        })
+        .map(|point| scale(point.1))
+        .filter(|y| y.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)))
 }
 
-/// The y values of `points` as block characters between `low` and `high`, at most `width` of them.
-fn sparkline(points: &[(f64, f64)], low: f64, high: f64, width: usize) -> String {
+/// `heights` as block characters between `low` and `high`, at most `width` of them, ends included.
+fn sparkline(heights: &[f64], low: f64, high: f64, width: usize) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let shown = points.len().min(width);
+    let shown = heights.len().min(width);
     (0..shown)
         .map(|i| {
-            let y = points[i * (points.len() - 1) / (shown - 1).max(1)].1;
-            let height = if high > low {
-                (y - low) / (high - low)
-            } else {
-                0.0
-            };
-            LEVELS[(height * 7.0).round().clamp(0.0, 7.0) as usize]
+            let y = heights[i * (heights.len() - 1) / (shown - 1).max(1)];
+            let level = if high > low { (y - low) / (high - low) } else { 0.0 };
+            LEVELS[(level * 7.0).round().clamp(0.0, 7.0) as usize]
         })
         .collect()
 }
 
 /// About three significant digits.
 fn significant(x: f64) -> String {
-    if x == 0.0 || !x.is_finite() {
-        return plain(x);
+    if x.abs() < 1e-6 || !x.is_finite() {
+        return if x.is_finite() { "0".to_string() } else { plain(x) };
     }
     let decimals = (2 - x.abs().log10().floor() as i32).clamp(0, 6) as usize;
     format!("{x:.decimals$}")
@@ -151,10 +146,7 @@ mod tests {
     fn columns_align_by_display_width() {
         let table = Table {
             header: vec!["policy".into(), "KL(π‖π_ref)".into()],
-            rows: vec![
-                vec!["π*".into(), "1.66".into()],
-                vec!["对齐".into(), "12.00".into()],
-            ],
+            rows: vec![vec!["π*".into(), "1.66".into()], vec!["对齐".into(), "12.00".into()]],
         };
         let text = grid(&table, 80).to_string();
         let widths: Vec<usize> = text.lines().map(textwrap::core::display_width).collect();
@@ -163,11 +155,11 @@ mod tests {
 
     #[test]
     fn a_sparkline_spans_low_to_high() {
-        let points: Vec<(f64, f64)> = (0..100).map(|i| (f64::from(i), f64::from(i))).collect();
-        let line = sparkline(&points, 0.0, 99.0, 10);
+        let heights: Vec<f64> = (0..100).map(f64::from).collect();
+        let line = sparkline(&heights, 0.0, 99.0, 10);
         assert_eq!(line.chars().count(), 10);
         assert!(line.starts_with('▁') && line.ends_with('█'));
-        assert_eq!(sparkline(&points[..1], 0.0, 0.0, 10), "▁");
+        assert_eq!(sparkline(&heights[..1], 0.0, 0.0, 10), "▁");
     }
 
     #[test]

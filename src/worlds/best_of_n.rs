@@ -41,11 +41,7 @@ impl BestOfN {
         for (rank, &y) in order.iter().enumerate() {
             // == and not the bits: −0 and 0 are the same score.
             if rank == 0 || score[y] != score[order[rank - 1]] {
-                classes.push(Class {
-                    mass: 0.0,
-                    log_cumulative: 0.0,
-                    answers: 0,
-                });
+                classes.push(Class { mass: 0.0, log_cumulative: 0.0, answers: 0 });
             }
             let last = classes.len() - 1;
             classes[last].mass += reference[y];
@@ -66,11 +62,7 @@ impl BestOfN {
                 class.log_cumulative = below.ln();
             }
         }
-        Self {
-            classes,
-            class_of,
-            reference,
-        }
+        Self { classes, class_of, reference }
     }
 
     /// P(the best of n falls in class c), for every class from the lowest score up.
@@ -96,13 +88,7 @@ impl BestOfN {
         self.reference
             .iter()
             .zip(&self.class_of)
-            .map(|(p, &c)| {
-                if self.classes[c].mass > 0.0 {
-                    class[c] * p / self.classes[c].mass
-                } else {
-                    0.0
-                }
-            })
+            .map(|(p, &c)| if self.classes[c].mass > 0.0 { class[c] * p / self.classes[c].mass } else { 0.0 })
             .collect()
     }
 
@@ -111,13 +97,7 @@ impl BestOfN {
         self.class_probabilities(n)
             .iter()
             .zip(&self.classes)
-            .map(|(&p, class)| {
-                if p > 0.0 && class.mass > 0.0 {
-                    p * (p / class.mass).ln()
-                } else {
-                    0.0
-                }
-            })
+            .map(|(&p, class)| if p > 0.0 && class.mass > 0.0 { p * (p / class.mass).ln() } else { 0.0 })
             .sum()
     }
 
@@ -217,10 +197,7 @@ mod tests {
         let mut counts = [0.0; 6];
         for _ in 0..trials {
             let draws: Vec<usize> = (0..n).map(|_| rng.categorical(&reference)).collect();
-            let top = draws
-                .iter()
-                .map(|&y| score[y])
-                .fold(f64::NEG_INFINITY, f64::max);
+            let top = draws.iter().map(|&y| score[y]).fold(f64::NEG_INFINITY, f64::max);
             let tied: Vec<usize> = draws.into_iter().filter(|&y| score[y] == top).collect();
             counts[tied[(rng.uniform() * tied.len() as f64) as usize]] += 1.0;
         }
@@ -237,12 +214,7 @@ mod tests {
         let log_ref = [0.2_f64, 0.3, 0.5].map(f64::ln);
         let best = BestOfN::new(&[1.0, 1.0, 0.0], &log_ref);
         assert!(best.kl(1).abs() < 1e-12 && kl_bound(1) == 0.0);
-        assert!(
-            best.policy(1)
-                .iter()
-                .zip(log_ref)
-                .all(|(p, lp)| (p - lp.exp()).abs() < 1e-12)
-        );
+        assert!(best.policy(1).iter().zip(log_ref).all(|(p, lp)| (p - lp.exp()).abs() < 1e-12));
         assert_eq!(best.largest_tie().0, 2);
     }
 

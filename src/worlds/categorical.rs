@@ -9,14 +9,8 @@ use crate::foundation::rng::Rng;
 use crate::foundation::stats::sigmoid;
 
 /// What the six answers of [`CategoricalWorld::six_answers`] are like.
-pub const SIX_ANSWERS: [&str; 6] = [
-    "positive, concise",
-    "positive, wordy",
-    "neutral",
-    "praise and blame",
-    "negative",
-    "off topic",
-];
+pub const SIX_ANSWERS: [&str; 6] =
+    ["positive, concise", "positive, wordy", "neutral", "praise and blame", "negative", "off topic"];
 
 /// One prompt, K answers.
 #[derive(Clone, Debug)]
@@ -41,9 +35,7 @@ impl CategoricalWorld {
     pub fn six_answers() -> Self {
         Self {
             reward: vec![3.0, 2.0, 0.0, 0.5, -2.0, -1.0],
-            log_ref: [0.10_f64, 0.15, 0.30, 0.25, 0.15, 0.05]
-                .map(f64::ln)
-                .to_vec(),
+            log_ref: [0.10_f64, 0.15, 0.30, 0.25, 0.15, 0.05].map(f64::ln).to_vec(),
         }
     }
 
@@ -111,9 +103,7 @@ mod tests {
 
     fn count(world: &CategoricalWorld, labeller: Labeller, pairs: u64) -> PreferenceCounts {
         let mut counts = PreferenceCounts::default();
-        world
-            .pair_sampler(labeller, Rng::new(0).fork("pairs"))
-            .sample_into(&mut counts, pairs);
+        world.pair_sampler(labeller, Rng::new(0).fork("pairs")).sample_into(&mut counts, pairs);
         counts
     }
 
@@ -129,8 +119,7 @@ mod tests {
         assert_eq!(kinds.len(), 30);
         for kind in kinds {
             let (w, l) = (kind.winner, kind.loser);
-            let share =
-                2.0 * pi[w] * pi[l] * sigmoid(world.reward[w] - world.reward[l]) / (1.0 - same);
+            let share = 2.0 * pi[w] * pi[l] * sigmoid(world.reward[w] - world.reward[l]) / (1.0 - same);
             let expected = share * counts.kept() as f64;
             chi2 += (kind.weight * counts.kept() as f64 - expected).powi(2) / expected;
         }
@@ -139,10 +128,7 @@ mod tests {
 
     #[test]
     fn a_noiseless_labeller_never_prefers_the_worse_and_drops_ties() {
-        let world = CategoricalWorld {
-            reward: vec![1.0, 1.0, 0.0],
-            log_ref: vec![(1.0_f64 / 3.0).ln(); 3],
-        };
+        let world = CategoricalWorld { reward: vec![1.0, 1.0, 0.0], log_ref: vec![(1.0_f64 / 3.0).ln(); 3] };
         let counts = count(&world, Labeller::Noiseless, 9000);
         assert!(counts.kinds().iter().all(|k| k.loser == 2));
         // Five of nine ordered pairs carry no preference.
@@ -156,9 +142,6 @@ mod tests {
         let mut counts = PreferenceCounts::default();
         sampler.sample_into(&mut counts, 40);
         sampler.sample_into(&mut counts, 60);
-        assert_eq!(
-            counts.kinds(),
-            count(&world, Labeller::BradleyTerry, 100).kinds()
-        );
+        assert_eq!(counts.kinds(), count(&world, Labeller::BradleyTerry, 100).kinds());
     }
 }

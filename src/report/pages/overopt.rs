@@ -15,11 +15,7 @@ impl Page for Config {
                  is exact: no answer is sampled.",
                 self.answers, self.pairs
             ),
-            sections: vec![
-                mean_section(results),
-                first_world(&results.seed0),
-                bound(&results.seed0),
-            ],
+            sections: vec![mean_section(results), first_world(&results.seed0), bound(&results.seed0)],
             curves: vec![
                 Curve::from_rows("world 0", &results.seed0.rows),
                 Curve::from_rows("worlds", &results.worlds),
@@ -43,13 +39,7 @@ fn mean_section(results: &Results) -> Section {
             ]
         })
         .collect();
-    let over_n = |y: &[f64]| {
-        mean.n
-            .iter()
-            .map(|&n| n as f64)
-            .zip(y.iter().copied())
-            .collect::<Vec<_>>()
-    };
+    let over_n = |y: &[f64]| mean.n.iter().map(|&n| n as f64).zip(y.iter().copied()).collect::<Vec<_>>();
     let plot = Plot {
         id: "mean",
         title: format!(
@@ -61,8 +51,7 @@ fn mean_section(results: &Results) -> Section {
         marks: Marks::Lines(vec![
             Line::new("learned reward (optimised)", over_n(&mean.proxy))
                 .with_band(mean.proxy_interval.clone()),
-            Line::new("true reward (wanted)", over_n(&mean.gold))
-                .with_band(mean.gold_interval.clone()),
+            Line::new("true reward (wanted)", over_n(&mean.gold)).with_band(mean.gold_interval.clone()),
             Line::new("true reward if it selected", over_n(&mean.gold_select)).dashed(),
         ]),
     };
@@ -86,13 +75,7 @@ fn mean_section(results: &Results) -> Section {
 fn mean_observations(results: &Results) -> Vec<String> {
     let mean = &results.mean;
     let last = mean.n.len() - 1;
-    let peak = (0..=last).fold(0, |best, i| {
-        if mean.gold[i] > mean.gold[best] {
-            i
-        } else {
-            best
-        }
-    });
+    let peak = (0..=last).fold(0, |best, i| if mean.gold[i] > mean.gold[best] { i } else { best });
     let gain = |y: &[f64], from: usize, to: usize| fixed(y[to] - y[from], 2);
     let mut observations = Vec::new();
     if peak == last {
@@ -126,10 +109,7 @@ fn mean_observations(results: &Results) -> Vec<String> {
         fixed(lowest_interval.0, 2),
         fixed(lowest_interval.1, 2),
     ));
-    let falls = mean
-        .gold_select
-        .windows(2)
-        .any(|pair| pair[1] < pair[0] - 1e-9);
+    let falls = mean.gold_select.windows(2).any(|pair| pair[1] < pair[0] - 1e-9);
     observations.push(if falls {
         "Selecting by the true reward, it falls somewhere: that must not happen.".to_string()
     } else {
@@ -156,11 +136,7 @@ fn first_world(world: &World) -> Section {
         })
         .collect();
     let over_kl = |y: &dyn Fn(&crate::demos::overopt::Row) -> f64| {
-        world
-            .rows
-            .iter()
-            .map(|row| (row.kl, y(row)))
-            .collect::<Vec<_>>()
+        world.rows.iter().map(|row| (row.kl, y(row))).collect::<Vec<_>>()
     };
     let plot = Plot {
         id: "world0",
@@ -173,13 +149,8 @@ fn first_world(world: &World) -> Section {
         ]),
     };
     let last = world.rows.len() - 1;
-    let peak = (0..=last).fold(0, |best, i| {
-        if world.rows[i].gold > world.rows[best].gold {
-            i
-        } else {
-            best
-        }
-    });
+    let peak =
+        (0..=last).fold(0, |best, i| if world.rows[i].gold > world.rows[best].gold { i } else { best });
     let (top, end) = (&world.rows[peak], &world.rows[last]);
     let verdict = if end.gold < top.gold - DECLINE {
         format!(
@@ -212,9 +183,7 @@ fn first_world(world: &World) -> Section {
         ),
         blocks: vec![
             Block::Table(Table {
-                header: ["n", "KL", "learned", "true", "true selects"]
-                    .map(String::from)
-                    .to_vec(),
+                header: ["n", "KL", "learned", "true", "true selects"].map(String::from).to_vec(),
                 rows,
             }),
             Block::Plot(plot),
@@ -237,19 +206,9 @@ fn bound(world: &World) -> Section {
         })
         .collect();
     let over_n = |y: &dyn Fn(&crate::demos::overopt::Row) -> f64| {
-        world
-            .rows
-            .iter()
-            .map(|row| (row.n as f64, y(row)))
-            .collect::<Vec<_>>()
+        world.rows.iter().map(|row| (row.n as f64, y(row))).collect::<Vec<_>>()
     };
-    let ends = |y: f64| {
-        world
-            .rows
-            .iter()
-            .map(|row| (row.n as f64, y))
-            .collect::<Vec<_>>()
-    };
+    let ends = |y: f64| world.rows.iter().map(|row| (row.n as f64, y)).collect::<Vec<_>>();
     let plot = Plot {
         id: "kl_bound",
         title: "The KL of best-of-n and its bound".into(),
@@ -297,11 +256,7 @@ fn mean_curve(mean: &Mean) -> Curve {
         metric("gold_high", mean.gold_interval[i].1);
         metric("gold_select", mean.gold_select[i]);
     }
-    Curve {
-        name: "mean",
-        x_name: "n".into(),
-        points,
-    }
+    Curve { name: "mean", x_name: "n".into(), points }
 }
 
 fn plural(n: u64, noun: &str) -> String {
