@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::demos::{overopt, toy_rlhf};
@@ -115,9 +115,19 @@ fn command(quick: bool) -> Command {
     let command = Cli::command();
     let command = with_quick::<toy_rlhf::Config>(command, quick);
     let command = with_quick::<overopt::Config>(command, quick);
-    // So that `--beta -1` is told what β may be, instead of that there is no flag `-1`.
-    let negative = |arg: clap::Arg| arg.allow_negative_numbers(true);
-    command.mut_args(negative).mut_subcommands(|demo| demo.mut_args(negative))
+    command.mut_args(considerate).mut_subcommands(|demo| demo.mut_args(considerate))
+}
+
+/// Lets `--beta -1` be told what β may be, instead of that there is no flag `-1`, and shows the
+/// default of a list as it would be typed, with commas.
+fn considerate(arg: Arg) -> Arg {
+    let arg = arg.allow_negative_numbers(true);
+    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if arg.get_value_delimiter().is_none() || defaults.is_empty() {
+        return arg;
+    }
+    let help = format!("{} [default: {}]", arg.get_help().unwrap_or_default(), defaults.join(","));
+    arg.help(help).hide_default_value(true)
 }
 
 /// Makes the quick values of `D` its defaults, or mentions them in the help.

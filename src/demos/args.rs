@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 /// Parses a number within `range`; what is not a number, NaN or outside is an error that says what
@@ -15,6 +16,11 @@ pub fn number(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String
             _ => Err(format!("expected a number from {low} to {high}")),
         }
     }
+}
+
+/// Parses a whole number within `range`.
+pub fn count(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(range)
 }
 
 /// The values that `A`'s flags have when none is given.

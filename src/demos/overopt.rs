@@ -6,7 +6,7 @@ use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 
 use crate::algorithms::bradley_terry::{RewardFit, fit_rewards};
-use crate::demos::args::{defaults, number};
+use crate::demos::args::{count, defaults, number};
 use crate::demos::demo::Demo;
 use crate::foundation::preferences::PreferenceCounts;
 use crate::foundation::progress::Progress;
@@ -21,37 +21,37 @@ use crate::worlds::categorical::{CategoricalWorld, Labeller};
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Config {
     /// Worlds, each with its own answers, preferences and reward model
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(1..=10_000))]
     pub seeds: u64,
 
     /// Possible answers in each world
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = count(2..=1_000_000))]
     pub answers: u64,
 
     /// Dirichlet concentration of the reference: the smaller, the longer its tail
-    #[arg(long, default_value_t = 0.3, value_parser = number(0.05..=1000.0))]
+    #[arg(long, value_name = "X", default_value_t = 0.3, value_parser = number(0.05..=1000.0))]
     pub concentration: f64,
 
     /// Preference pairs that the reward model learns from
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count(1..=10_000_000))]
     pub pairs: u64,
 
     /// Adam steps of the reward model
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count(1..=1_000_000))]
     pub steps: u64,
 
     /// Learning rate of Adam
-    #[arg(long, default_value_t = 0.1, value_parser = number(1e-6..=10.0))]
+    #[arg(long, value_name = "X", default_value_t = 0.1, value_parser = number(1e-6..=10.0))]
     pub lr: f64,
 
     /// L2 penalty on the learned rewards
-    #[arg(long, default_value_t = 1e-5, value_parser = number(0.0..=1e3))]
+    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = number(0.0..=1e3))]
     pub l2: f64,
 
     /// Sizes n of best-of-n
-    #[arg(long, value_delimiter = ',', value_name = "SIZES",
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS",
           default_values_t = [1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 16_384],
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000_000_000))]
+          value_parser = count(1..=1_000_000_000_000_000_000))]
     pub n: Vec<u64>,
 }
 

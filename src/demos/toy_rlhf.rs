@@ -10,7 +10,7 @@ use crate::algorithms::dpo_limit::expected_total_variation;
 use crate::algorithms::ipo::ipo_loss;
 use crate::algorithms::preference_fit::{PreferenceFit, fit_preferences};
 use crate::algorithms::reinforce::{Reinforce, train_reinforce};
-use crate::demos::args::{defaults, number};
+use crate::demos::args::{count, defaults, number};
 use crate::demos::demo::Demo;
 use crate::foundation::preferences::PreferenceCounts;
 use crate::foundation::progress::Progress;
@@ -23,37 +23,37 @@ use crate::worlds::categorical::{CategoricalWorld, Labeller, SIX_ANSWERS};
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Config {
     /// KL weights of the closed-form table; 0 is the greedy limit
-    #[arg(long, value_delimiter = ',', default_values_t = [10.0, 2.0, 1.0, 0.5, 0.2, 0.05],
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [10.0, 2.0, 1.0, 0.5, 0.2, 0.05],
           value_parser = number(0.0..=1e9))]
     pub sweep: Vec<f64>,
 
     /// KL weight beta of the trained policies
-    #[arg(long, default_value_t = 0.5, value_parser = number(1e-3..=1e3))]
+    #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = number(1e-3..=1e3))]
     pub beta: f64,
 
     /// Learning rate of Adam, for every trained policy
-    #[arg(long, default_value_t = 0.05, value_parser = number(1e-6..=10.0))]
+    #[arg(long, value_name = "X", default_value_t = 0.05, value_parser = number(1e-6..=10.0))]
     pub lr: f64,
 
     /// REINFORCE updates
-    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 3000, value_parser = count(1..=10_000_000))]
     pub steps: u64,
 
     /// Answers sampled per REINFORCE update
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = count(2..=100_000))]
     pub batch: u64,
 
     /// Preference pairs sampled for DPO, one data set extending the other
-    #[arg(long, value_delimiter = ',', default_values_t = [100, 1000, 10_000, 100_000],
-          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [100, 1000, 10_000, 100_000],
+          value_parser = count(1..=100_000_000))]
     pub pairs: Vec<u64>,
 
     /// Full-batch steps of DPO and IPO
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = count(1..=10_000_000))]
     pub dpo_steps: u64,
 
     /// Noiseless preference pairs for the trap
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = count(1..=100_000_000))]
     pub trap_pairs: u64,
 }
 
