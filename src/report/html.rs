@@ -23,7 +23,7 @@ pre { background: var(--note); padding: .75rem 1rem; border-radius: .4rem; overf
 .table { overflow-x: auto; margin: 1.25rem 0 } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap } th { color: var(--muted); font-weight: 600; vertical-align: bottom; white-space: normal; min-width: 4rem }
 th:first-child, td:first-child { text-align: left; padding-left: 0 }
-figure { margin: 1.5rem 0; padding: .5rem; background: #fff; border: 1px solid var(--rule); border-radius: .4rem } figure svg { display: block; width: 100%; height: auto }
+figure { margin: 1.5rem 0; overflow-x: auto; padding: .5rem; background: #fff; border: 1px solid var(--rule); border-radius: .4rem } figure svg { display: block; width: 100%; height: auto; min-width: 36rem }
 ul.observations { list-style: none; margin: 1rem 0; padding: .75rem 1rem; background: var(--note); border-left: .25rem solid var(--accent) } ul.observations li + li { margin-top: .5rem }
 footer { margin-top: 3rem; color: var(--muted); font-size: .9rem }
 ";

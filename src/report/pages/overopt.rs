@@ -141,7 +141,7 @@ fn first_world(world: &World) -> Section {
     let plot = Plot {
         id: "world0",
         title: "One world over the distance travelled".into(),
-        x: Axis::linear("exact KL(π_n‖π_ref), nats"),
+        x: Axis::linear("exact KL(π_n ‖ π_ref), nats"),
         y: Axis::linear("expected reward"),
         marks: Marks::Lines(vec![
             Line::new("learned reward (optimised)", over_kl(&|row| row.proxy)),
@@ -213,7 +213,7 @@ fn bound(world: &World) -> Section {
         id: "kl_bound",
         title: "The KL of best-of-n and its bound".into(),
         x: Axis::log("n of best-of-n"),
-        y: Axis::linear("KL(π_n‖π_ref), nats"),
+        y: Axis::linear("KL(π_n ‖ π_ref), nats"),
         marks: Marks::Lines(vec![
             Line::new("exact", over_n(&|row| row.kl)),
             Line::new("bound log n − (n − 1)/n", over_n(&|row| row.kl_formula)).dashed(),

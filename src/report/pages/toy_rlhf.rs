@@ -15,7 +15,7 @@ impl Page for Config {
             title: "RLHF and DPO on six answers, next to the exact optimum".into(),
             summary: format!(
                 "One prompt, six possible answers, a known true reward r* and a reference policy π_ref. \
-                 RLHF maximises E[r*] − β KL(π‖π_ref); its optimum π* is known in closed form, so every \
+                 RLHF maximises E[r*] − β KL(π ‖ π_ref); its optimum π* is known in closed form, so every \
                  trained policy below stands next to the policy it should become (β\u{a0}=\u{a0}{beta})."
             ),
             sections: vec![
@@ -54,7 +54,7 @@ fn closed_form(closed: &ClosedForm) -> Section {
     let frontier = Plot {
         id: "frontier",
         title: "What reward costs: the optima of the sweep".into(),
-        x: Axis::linear("KL(π*‖π_ref), nats"),
+        x: Axis::linear("KL(π* ‖ π_ref), nats"),
         y: Axis::linear("expected true reward E[r*]"),
         marks: Marks::Lines(vec![Line::new("π* from β = ∞ (left) to the smallest β", by_kl)]),
     };
@@ -83,7 +83,7 @@ fn closed_form(closed: &ClosedForm) -> Section {
     Section {
         title: "The optimum in closed form".into(),
         text: "π*(y) ∝ π_ref(y) exp(r*(y)/β): the reference, reweighted by the exponential of the reward. KL is \
-               KL(π*‖π_ref) in nats, 0 at the reference. A small β buys reward with distance; an answer that π_ref \
+               KL(π* ‖ π_ref) in nats, 0 at the reference. A small β buys reward with distance; an answer that π_ref \
                excludes would stay excluded at every β."
             .into(),
         blocks: vec![Block::Table(Table { header, rows }), Block::Plot(frontier)],
@@ -283,7 +283,7 @@ fn trap(trap: &DpoTrap) -> Section {
         id: "dpo_trap",
         title: "Preferences without noise".into(),
         x: Axis::linear("full-batch step"),
-        y: Axis::linear("KL(π‖π_ref), nats"),
+        y: Axis::linear("KL(π ‖ π_ref), nats"),
         marks: Marks::Lines(vec![Line::new("DPO", kl(&trap.rows)), Line::new("IPO", kl(&trap.ipo)), optimum]),
     };
     let verdict = |name: &str, row: Option<&TrapRow>| {
