@@ -2,8 +2,7 @@
 //!
 //! Distributions are slices of probabilities or, where tails matter, of log-probabilities in nats.
 
-use crate::foundation::rng::Rng;
-use rand::RngExt;
+use rand::{Rng, RngExt};
 
 /// log Σ exp(xᵢ), exact for any magnitude. An empty slice gives −∞, the log of an empty sum.
 pub fn logsumexp(x: &[f64]) -> f64 {
@@ -85,7 +84,12 @@ pub fn weighted_correlation(x: &[f64], y: &[f64], w: &[f64]) -> Option<f64> {
 
 /// Percentile-bootstrap interval of the mean (Efron 1979): the central `level` of the means of
 /// `resamples` samples drawn from x with replacement. `None` for an empty slice.
-pub fn bootstrap_mean_interval(x: &[f64], level: f64, resamples: usize, rng: &mut Rng) -> Option<(f64, f64)> {
+pub fn bootstrap_mean_interval(
+    x: &[f64],
+    level: f64,
+    resamples: usize,
+    rng: &mut impl Rng,
+) -> Option<(f64, f64)> {
     if x.is_empty() || resamples == 0 {
         return None;
     }
@@ -100,6 +104,7 @@ pub fn bootstrap_mean_interval(x: &[f64], level: f64, resamples: usize, rng: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foundation::rng;
 
     fn close(got: f64, want: f64, tolerance: f64) {
         assert!((got - want).abs() <= tolerance, "{got} is not within {tolerance} of {want}");
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn bootstrap_interval_covers_as_a_normal_interval_does() {
-        let mut rng = Rng::new(0).fork("bootstrap");
+        let mut rng = rng::Rng::new(0).fork("bootstrap");
         let x: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
         let (low, high) = bootstrap_mean_interval(&x, 0.95, 4000, &mut rng).unwrap();
         let (m, se) = (mean(&x).unwrap(), standard_error(&x).unwrap());
