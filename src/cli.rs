@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -47,7 +47,7 @@ struct Global {
     out: Option<PathBuf>,
 
     /// Worker threads [default: one per core]; they change the time, never the results
-    #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1..=512))]
+    #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
     /// No progress bar on stderr
@@ -79,8 +79,12 @@ pub fn run() -> Result<ExitCode> {
     let matches = match parse(std::env::args_os()) {
         Ok(matches) => matches,
         Err(error) => {
-            // Help asked for goes to stdout, which may be gone: that is no failure of ours.
-            let _ = error.print();
+            let text = error.render();
+            if error.use_stderr() {
+                emit::to_stderr(&text.ansi().to_string());
+            } else {
+                emit::to_stdout(&text.ansi().to_string())?; // help and version, which were asked for
+            }
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
@@ -119,7 +123,7 @@ fn command(quick: bool) -> Command {
 }
 
 /// Lets `--beta -1` be told what β may be, instead of that there is no flag `-1`, and shows the
-/// default of a list as it would be typed, with commas.
+/// default of a list as it would be typed, with commas. A list may begin with a negative number too.
 fn considerate(arg: Arg) -> Arg {
     let arg = arg.allow_negative_numbers(true);
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
@@ -127,7 +131,7 @@ fn considerate(arg: Arg) -> Arg {
         return arg;
     }
     let help = format!("{} [default: {}]", arg.get_help().unwrap_or_default(), defaults.join(","));
-    arg.help(help).hide_default_value(true)
+    arg.help(help).hide_default_value(true).allow_hyphen_values(true)
 }
 
 /// Makes the quick values of `D` its defaults, or mentions them in the help.
@@ -177,7 +181,8 @@ struct Invocation {
 impl Invocation {
     fn execute<D: Page>(&self, demo: &D) -> Result<ExitCode> {
         if let Err(message) = demo.check() {
-            let _ = command(false).error(clap::error::ErrorKind::ValueValidation, message).print();
+            let error = command(false).error(clap::error::ErrorKind::ValueValidation, message);
+            emit::to_stderr(&error.render().ansi().to_string());
             return Ok(ExitCode::from(2));
         }
         let global = &self.global;
@@ -189,7 +194,7 @@ impl Invocation {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
-            .with_context(|| format!("cannot start {threads} threads: try a smaller --threads"))?;
+            .map_err(|error| anyhow!("cannot start {threads} threads, try fewer with --threads: {error}"))?;
 
         let start = Instant::now();
         let results = {

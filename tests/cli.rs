@@ -105,7 +105,9 @@ fn leaves<'a>(path: String, value: &'a Value, found: &mut Vec<(String, &'a Value
 /// serde_json writes NaN and infinities as null, so a null that the contract does not know is one.
 #[test]
 fn no_run_reports_a_number_that_is_none() {
-    let extremes: [&[&str]; 9] = [
+    let extremes: [&[&str]; 11] = [
+        &["toy-rlhf", "--quick", "--sweep", "-0,0,1"],
+        &["overopt", "--quick", "--l2", "-0", "--n", "5"],
         &["toy-rlhf", "--quick"],
         &["toy-rlhf", "--quick", "--pairs", "1", "--trap-pairs", "1"],
         &["toy-rlhf", "--quick", "--lr", "10", "--beta", "0.001"],
@@ -122,7 +124,7 @@ fn no_run_reports_a_number_that_is_none() {
         leaves(String::new(), &report, &mut found);
         for (path, leaf) in found {
             let may_be_missing =
-                ["loose_from", "corr", "corr_weighted"].iter().any(|key| path.ends_with(key));
+                ["loose_from", "corr", "corr_weighted", "tv_expected"].iter().any(|key| path.ends_with(key));
             assert!(!leaf.is_null() || may_be_missing, "{args:?}: {path} is null");
         }
     }
@@ -132,7 +134,16 @@ fn no_run_reports_a_number_that_is_none() {
 
 #[test]
 fn bad_input_is_a_usage_error_that_names_the_flag() {
-    let cases: [(&[&str], &str); 27] = [
+    let many = (1..=2000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let cases: [(&[&str], &str); 32] = [
+        (&["toy-rlhf", "--dpo-steps", "10000000", "--pairs", &many], "--pairs"),
+        (&["toy-rlhf", "--sweep", &many], "--sweep"),
+        (
+            &["overopt", "--seeds", "10000", "--answers", "2", "--pairs", "1", "--steps", "1", "--n", &many],
+            "--n",
+        ),
+        (&["overopt", "--seeds", "1", "--pairs", "10000000", "--steps", "90000"], "--steps"),
+        (&["toy-rlhf", "--pairs", "1e3"], "whole number from 1 to"),
         (&[], "Usage"),
         (&["toy-rhlf"], "toy-rlhf"),
         (&["toy-rlhf", "--beta", "0"], "--beta"),
@@ -157,16 +168,17 @@ fn bad_input_is_a_usage_error_that_names_the_flag() {
         (&["overopt", "--threads", "1000000000000000000"], "--threads"),
         (&["overopt", "--seeds", "0"], "--seeds"),
         (&["overopt", "--seeds", "1000000000000000000"], "--seeds"),
-        (&["overopt", "--seeds", "10000", "--steps", "1000000"], "--seeds"),
+        (&["overopt", "--seeds", "10000", "--steps", "1000000"], "--steps"),
         (&["overopt", "--n", "0"], "--n"),
         (&["overopt", "--concentration", "0"], "--concentration"),
     ];
     for (args, named) in cases {
         let output = lab(args);
+        let shown: String = args.join(" ").chars().take(80).collect();
         let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
-        assert!(stderr.contains(named), "{args:?}: {stderr}");
-        assert!(output.stdout.is_empty() && !stderr.contains("panicked"), "{args:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(2), "{shown}: {stderr}");
+        assert!(stderr.contains(named), "{shown}: {stderr}");
+        assert!(output.stdout.is_empty() && !stderr.contains("panicked"), "{shown}: {stderr}");
     }
 }
 
@@ -191,6 +203,16 @@ fn a_full_disk_is_an_error_in_one_line() {
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("standard output"), "{stderr}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nowhere_to_complain_is_no_panic() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (args, code) in [(["toy-rlhf", "--out=/proc/x"], 1), (["toy-rlhf", "--beta=0"], 2)] {
+        assert_eq!(command(&args).stderr(full()).status().unwrap().code(), Some(code));
+    }
+    assert_eq!(command(&["--help"]).stdout(full()).status().unwrap().code(), Some(1));
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn reinforce_converges_to_the_optimum() {
     for seed in 0..10 {
         let result = toy(seed).reinforce;
         assert!(result.tv < 0.02, "seed {seed}: {}", result.tv);
+        assert!(result.objective <= result.optimum && result.optimum - result.objective < 1e-3);
         let (first, last) = (&result.curve[0], result.curve.last().unwrap());
         assert!(first.step == 0 && first.kl.abs() < 1e-12 && first.tv > 0.5);
         assert!(last.step == 3000 && last.tv == result.tv);
@@ -78,14 +79,14 @@ fn reinforce_converges_to_the_optimum() {
 /// theory of maximum likelihood expects, at every size, and falls as 1/√pairs.
 ///
 /// A fixed threshold at 100000 pairs would test luck: the expected distance there is .0072, and
-/// about one data set in four leaves the *best possible* estimate farther than .01 away.
+/// about one data set in four leaves the maximum-likelihood policy farther than .01 away.
 #[test]
 fn dpo_is_as_close_to_the_optimum_as_its_labels_allow() {
     let seeds = 10;
     let runs: Vec<toy_rlhf::DpoResult> = (0..seeds).map(|seed| toy(seed).dpo).collect();
     let mean = |size: usize| runs.iter().map(|run| run.rows[size].tv).sum::<f64>() / seeds as f64;
     for size in 0..4 {
-        let ratio = mean(size) / runs[0].rows[size].tv_expected;
+        let ratio = mean(size) / runs[0].rows[size].tv_expected.unwrap();
         // The distance has about the spread of |N(0, 1)|, .76 of its mean: 3 standard errors of ten.
         assert!((0.28..1.72).contains(&ratio), "size {size}: {ratio} of the expected distance");
     }
@@ -152,8 +153,8 @@ fn the_kl_formula_is_an_upper_bound_that_turns_loose() {
     assert!(
         world.rows.iter().all(|row| row.kl <= row.kl_formula + 1e-12 && row.kl <= world.kl_ceiling + 1e-9)
     );
-    let loose_from = world.loose_from.unwrap();
-    for row in &world.rows {
-        assert_eq!(row.kl_formula - row.kl > overopt::LOOSE, row.n >= loose_from);
-    }
+    let first = world.rows.iter().find(|row| row.kl_formula - row.kl > overopt::LOOSE).unwrap();
+    assert_eq!(world.loose_from, Some(first.n));
+    let last = world.rows.last().unwrap();
+    assert!(last.kl_formula - last.kl > 1.0, "at n = {} the bound is far too high", last.n);
 }

@@ -53,9 +53,9 @@ pub fn fit_rewards(answers: usize, pairs: &[PairKind], fit: RewardFit) -> Vec<f6
             *g = 2.0 * fit.l2 * r;
         }
         for &(winner, loser, weight) in &pairs {
-            let push = weight * -sigmoid(reward[loser] - reward[winner]);
-            gradient[winner] += push;
-            gradient[loser] -= push;
+            let slope = weight * bradley_terry_loss(reward[winner] - reward[loser]).slope;
+            gradient[winner] += slope;
+            gradient[loser] -= slope;
         }
         if converged(&gradient) {
             break;

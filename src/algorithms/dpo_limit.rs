@@ -1,27 +1,27 @@
 //! How close to the optimum DPO can come on a finite number of preference pairs.
 //!
 //! DPO's minimum is a maximum-likelihood estimate, so for many pairs its error is normal with the
-//! inverse Fisher information of the Bradley-Terry model as covariance (the delta method). No
-//! optimiser does better on average without knowing more than the labels.
+//! inverse Fisher information of the Bradley-Terry model as covariance (the delta method): what is
+//! left of the distance is the labels' noise, not the optimiser's doing.
 
 use std::f64::consts::PI;
 
-use crate::foundation::stats::sigmoid;
+use crate::foundation::stats::{probabilities, sigmoid};
 
 /// The expected total variation distance between π* and the maximum-likelihood policy of `pairs`
 /// pairs drawn from π_ref, labelled by Bradley-Terry on `reward` (K), identical pairs included.
-/// Falls as 1/√`pairs`; a prediction for large data sets, an overestimate (even above 1) for small.
+/// Falls as 1/√`pairs`. A prediction for many pairs: `None` where it would exceed 1, which no distance does.
 pub fn expected_total_variation(
     log_ref: &[f64],
     log_star: &[f64],
     reward: &[f64],
     beta: f64,
     pairs: f64,
-) -> f64 {
+) -> Option<f64> {
     // The policy moves with the rewards as dπ*(y)/dr(k) = π*(y) (1[y = k] − π*(k)) / β. A constant
     // added to all rewards changes nothing, so reward 0 can be fixed and the rest estimated.
     let factor = cholesky(information(log_ref, reward));
-    let star: Vec<f64> = log_star.iter().map(|lp| lp.exp()).collect();
+    let star = probabilities(log_star);
     let deviations = (0..star.len()).map(|y| {
         let slope: Vec<f64> =
             (1..star.len()).map(|k| star[y] * (f64::from(u8::from(y == k)) - star[k]) / beta).collect();
@@ -29,7 +29,8 @@ pub fn expected_total_variation(
         let whitened = solve_lower(&factor, &slope);
         (whitened.iter().map(|v| v * v).sum::<f64>() / pairs).sqrt()
     });
-    0.5 * (2.0 / PI).sqrt() * deviations.sum::<f64>() // E|N(0, s²)| = s √(2/π)
+    let expected = 0.5 * (2.0 / PI).sqrt() * deviations.sum::<f64>(); // E|N(0, s²)| = s √(2/π)
+    (expected <= 1.0).then_some(expected)
 }
 
 /// Fisher information per sampled pair of the rewards 1..K, reward 0 being fixed: (K − 1, K − 1).
@@ -85,7 +86,7 @@ mod tests {
         let log_ref = [0.5_f64.ln(); 2];
         let reward = [0.0, 0.0];
         let star = log_optimal_policy(&log_ref, &reward, 0.5);
-        let got = expected_total_variation(&log_ref, &star, &reward, 0.5, 100.0);
+        let got = expected_total_variation(&log_ref, &star, &reward, 0.5, 100.0).unwrap();
         let want = (2.0 / PI).sqrt() * (0.25 / 0.5) * (1.0 / (0.125 * 100.0_f64)).sqrt();
         assert!((got - want).abs() < 1e-12, "{got} {want}");
     }

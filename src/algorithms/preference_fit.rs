@@ -14,6 +14,15 @@ pub struct PreferenceFit {
     pub lr: f64,
 }
 
+/// A trained policy.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// log π (K).
+    pub log_pi: Vec<f64>,
+    /// The largest entry of the gradient at the end: 0 where the loss has a minimum and it was reached.
+    pub gradient: f64,
+}
+
 /// Trains from the reference policy `log_ref` (K) on `pairs`, minimising the weighted mean of
 /// `loss(margin)`. `observe(step, log π)` sees the policy before every step and after the last.
 /// Without pairs there is nothing to learn, and the policy stays at the reference.
@@ -23,21 +32,23 @@ pub fn fit_preferences(
     loss: impl Fn(f64) -> PairLoss,
     fit: PreferenceFit,
     mut observe: impl FnMut(u64, &[f64]),
-) -> Vec<f64> {
+) -> Fitted {
     let mut policy = TabularPolicy::from_log_probs(log_ref);
     let mut adam = Adam::new(log_ref.len(), fit.lr);
     let mut gradient = vec![0.0; log_ref.len()];
-    for step in 0..fit.steps {
+    let mut step = 0;
+    loop {
         let log_pi = policy.log_probs();
         observe(step, &log_pi);
         preference_gradient(&log_pi, log_ref, pairs, &loss, &mut gradient);
-        if !converged(&gradient) {
-            adam.descend(&mut policy.logits, &gradient);
+        if step == fit.steps || converged(&gradient) {
+            (step..fit.steps).for_each(|done| observe(done + 1, &log_pi));
+            let gradient = gradient.iter().fold(0.0, |max: f64, g| max.max(g.abs()));
+            return Fitted { log_pi, gradient };
         }
+        adam.descend(&mut policy.logits, &gradient);
+        step += 1;
     }
-    let log_pi = policy.log_probs();
-    observe(fit.steps, &log_pi);
-    log_pi
 }
 
 /// The gradient of Σ weight · loss(margin) by the logits, shape (K), into `gradient`.
@@ -119,7 +130,7 @@ mod tests {
             preference_gradient(&star, &log_ref, &pairs, |h| dpo_loss(h, beta), &mut gradient);
             prop_assert!(gradient.iter().all(|g| g.abs() < 1e-12));
             let fit = PreferenceFit { steps: 4000, lr: 0.02 };
-            let log_pi = fit_preferences(&log_ref, &pairs, |h| dpo_loss(h, beta), fit, |_, _| {});
+            let log_pi = fit_preferences(&log_ref, &pairs, |h| dpo_loss(h, beta), fit, |_, _| {}).log_pi;
             let probs = |lp: &[f64]| lp.iter().map(|x| x.exp()).collect::<Vec<_>>();
             prop_assert!(total_variation(&probs(&log_pi), &probs(&star)) < 1e-6);
         }
@@ -132,7 +143,7 @@ mod tests {
         let margin = |lp: &[f64]| (lp[0] - log_ref[0]) - (lp[1] - log_ref[1]);
         let after = |steps, loss: &dyn Fn(f64) -> PairLoss| {
             let fit = PreferenceFit { steps, lr: 0.05 };
-            margin(&fit_preferences(&log_ref, &[pair(0, 1, 1.0)], loss, fit, |_, _| {}))
+            margin(&fit_preferences(&log_ref, &[pair(0, 1, 1.0)], loss, fit, |_, _| {}).log_pi)
         };
         let dpo = |h| dpo_loss(h, 0.5);
         assert!(after(4000, &dpo) > after(2000, &dpo) + 1.0);
@@ -142,7 +153,9 @@ mod tests {
     #[test]
     fn without_pairs_the_policy_stays_at_the_reference() {
         let fit = PreferenceFit { steps: 10, lr: 0.05 };
-        let log_pi = fit_preferences(&log_ref(), &[], |h| dpo_loss(h, 0.5), fit, |_, _| {});
-        assert!(log_pi.iter().zip(log_ref()).all(|(a, b)| (a - b).abs() < 1e-12));
+        let mut steps = Vec::new();
+        let fitted = fit_preferences(&log_ref(), &[], |h| dpo_loss(h, 0.5), fit, |step, _| steps.push(step));
+        assert_eq!((steps, fitted.gradient), ((0..=10).collect(), 0.0));
+        assert!(fitted.log_pi.iter().zip(log_ref()).all(|(a, b)| (a - b).abs() < 1e-12));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::foundation::adam::Adam;
 use crate::foundation::rng::Rng;
+use crate::foundation::stats::probabilities;
 use crate::policy::tabular::{TabularPolicy, pull_back};
 
 /// Advantages A = R − mean(R). The baseline leaves the expected gradient's direction as it is and
@@ -50,7 +51,7 @@ pub fn train_reinforce(
     for step in 0..config.steps {
         let log_pi = policy.log_probs();
         observe(step, &log_pi);
-        let pi: Vec<f64> = log_pi.iter().map(|lp| lp.exp()).collect();
+        let pi = probabilities(&log_pi);
         let answers: Vec<usize> = (0..config.batch).map(|_| rng.categorical(&pi)).collect();
         let returns: Vec<f64> = answers
             .iter()

@@ -2,25 +2,31 @@
 
 use std::ops::RangeInclusive;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 /// Parses a number within `range`; what is not a number, NaN or outside is an error that says what
-/// is allowed.
+/// is allowed. Zero has no sign: −0 is read as 0.
 pub fn number(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
-    move |text| {
-        let (low, high) = (range.start(), range.end());
-        match text.trim().parse::<f64>() {
-            Ok(value) if range.contains(&value) => Ok(value),
-            _ if *high == f64::INFINITY => Err(format!("expected a number of at least {low}")),
-            _ => Err(format!("expected a number from {low} to {high}")),
-        }
+    move |text| match text.trim().parse::<f64>() {
+        Ok(value) if range.contains(&value) => Ok(value + 0.0),
+        _ => Err(format!("expected a number from {} to {}", range.start(), range.end())),
     }
 }
 
-/// Parses a whole number within `range`.
-pub fn count(range: RangeInclusive<u64>) -> RangedU64ValueParser<u64> {
-    clap::value_parser!(u64).range(range)
+/// Parses a whole number within `range`, in digits.
+pub fn count(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| match text.trim().parse::<u64>() {
+        Ok(value) if range.contains(&value) => Ok(value),
+        _ => Err(format!("expected a whole number from {} to {}", range.start(), range.end())),
+    }
+}
+
+/// The numbers of a list in increasing order, each once.
+pub fn ascending(numbers: &[u64]) -> Vec<u64> {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 /// The values that `A`'s flags have when none is given.
@@ -40,10 +46,15 @@ mod tests {
     #[test]
     fn numbers_outside_their_domain_are_errors() {
         let beta = number(1e-6..=1e6);
-        for bad in ["0", "-1", "nan", "inf", "-inf", "1e7", "", "x", "0.5x"] {
+        for bad in ["0", "-0", "-1", "nan", "inf", "-inf", "1e7", "", "x", "0.5x"] {
             assert!(beta(bad).is_err(), "{bad:?} was accepted");
         }
         assert_eq!(beta(" 0.5 "), Ok(0.5));
-        assert_eq!(number(0.0..=f64::INFINITY)("inf"), Ok(f64::INFINITY));
+        assert!(number(0.0..=1.0)("-0").is_ok_and(f64::is_sign_positive));
+        let pairs = count(1..=1000);
+        for bad in ["0", "-1", "1.0", "1e3", "1001", "99999999999999999999", ""] {
+            assert!(pairs(bad).is_err(), "{bad:?} was accepted");
+        }
+        assert_eq!(pairs(" 10 "), Ok(10));
     }
 }

@@ -6,7 +6,7 @@ use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 
 use crate::algorithms::bradley_terry::{RewardFit, fit_rewards};
-use crate::demos::args::{count, defaults, number};
+use crate::demos::args::{ascending, count, defaults, number};
 use crate::demos::demo::Demo;
 use crate::foundation::preferences::PreferenceCounts;
 use crate::foundation::progress::Progress;
@@ -25,7 +25,7 @@ pub struct Config {
     pub seeds: u64,
 
     /// Possible answers in each world
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = count(2..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = count(2..=100_000))]
     pub answers: u64,
 
     /// Dirichlet concentration of the reference: the smaller, the longer its tail
@@ -95,13 +95,13 @@ pub struct World {
     pub corr_weighted: Option<f64>,
     /// The same with equal weights.
     pub corr: Option<f64>,
-    /// Answers that share one learned reward exactly (the never-seen ones), and their mass.
-    pub tied: u64,
-    /// Reference probability of the tied answers together.
-    pub tied_mass: f64,
+    /// Answers in no pair: they keep the learned reward 0, one class of ties.
+    pub n_unseen: u64,
+    /// Their reference probability together.
+    pub unseen_mass: f64,
     /// −log π_ref of the answers of highest learned reward: what the KL cannot exceed.
     pub kl_ceiling: f64,
-    /// Smallest n at which the bound exceeds the exact KL by more than [`LOOSE`].
+    /// The first n listed at which the bound exceeds the exact KL by more than [`LOOSE`].
     pub loose_from: Option<u64>,
     /// One row per n.
     pub rows: Vec<Row>,
@@ -133,14 +133,14 @@ pub struct Mean {
     pub kl: Vec<f64>,
     /// Learned reward.
     pub proxy: Vec<f64>,
-    /// 95 % bootstrap interval of the mean learned reward over worlds.
-    pub proxy_interval: Vec<(f64, f64)>,
+    /// 95 % bootstrap interval of the mean learned reward over worlds; `null` for a single world.
+    pub proxy_interval: Vec<Option<(f64, f64)>>,
     /// True reward.
     pub gold: Vec<f64>,
     /// Standard error of the mean true reward; `null` for a single world.
     pub gold_se: Vec<Option<f64>>,
-    /// 95 % bootstrap interval of the mean true reward over worlds.
-    pub gold_interval: Vec<(f64, f64)>,
+    /// 95 % bootstrap interval of the mean true reward over worlds; `null` for a single world.
+    pub gold_interval: Vec<Option<(f64, f64)>>,
     /// True reward when the true reward selects.
     pub gold_select: Vec<f64>,
 }
@@ -169,12 +169,22 @@ impl Demo for Config {
     type Results = Results;
 
     fn check(&self) -> Result<(), String> {
-        let work =
-            self.seeds.saturating_mul(self.steps.saturating_mul(self.pairs.saturating_add(self.answers)));
-        if work > 1_000_000_000_000 {
+        // About ten nanoseconds per pair and step, and as much per answer and n.
+        let sizes = self.n.len() as u64;
+        let fitting = self.steps.saturating_mul(self.pairs.saturating_mul(2).min(self.answers) + self.pairs);
+        let operations =
+            self.seeds.saturating_mul(fitting.saturating_add(sizes.saturating_mul(self.answers)));
+        if operations > 50_000_000_000 {
             return Err(format!(
-                "--seeds x --steps x (--pairs + --answers) is {work:.1e} operations; at most 1e12 are allowed",
-                work = work as f64
+                "--seeds x (--steps x (--pairs + answers seen) + --answers x sizes in --n) is {:.1e}; \
+                 at most 5e10 is allowed",
+                operations as f64
+            ));
+        }
+        if self.seeds.saturating_mul(sizes) > 1_000_000 {
+            return Err(format!(
+                "--seeds x sizes in --n is {}; at most 1000000 is allowed",
+                self.seeds * sizes
             ));
         }
         Ok(())
@@ -182,9 +192,7 @@ impl Demo for Config {
 
     fn run(&self, seed: u64, progress: &dyn Progress) -> Result<Results> {
         let root = Rng::new(seed).fork(Self::COMMAND);
-        let mut sizes = self.n.clone();
-        sizes.sort_unstable();
-        sizes.dedup();
+        let sizes = ascending(&self.n);
         progress.begin("worlds", self.seeds);
         let worlds: Vec<World> = (0..self.seeds)
             .into_par_iter()
@@ -221,6 +229,9 @@ impl Config {
         let seen: std::collections::BTreeSet<usize> =
             kinds.iter().flat_map(|kind| [kind.winner, kind.loser]).collect();
 
+        let reference = world.reference();
+        let unseen_mass = (0..answers).filter(|y| !seen.contains(y)).map(|y| reference[y]).sum();
+
         let by_learned = BestOfN::new(&learned, &world.log_ref);
         let by_true = BestOfN::new(&world.reward, &world.log_ref);
         let rows: Vec<Row> = sizes
@@ -237,15 +248,14 @@ impl Config {
                 }
             })
             .collect();
-        let (tied, tied_mass) = by_learned.largest_tie();
         World {
             n_seen: seen.len() as u64,
             pairs_kept: counts.kept(),
             pairs_dropped: counts.dropped(),
-            corr_weighted: weighted_correlation(&learned, &world.reward, &world.reference()),
+            corr_weighted: weighted_correlation(&learned, &world.reward, &reference),
             corr: weighted_correlation(&learned, &world.reward, &vec![1.0; answers]),
-            tied: tied as u64,
-            tied_mass,
+            n_unseen: (answers - seen.len()) as u64,
+            unseen_mass,
             kl_ceiling: by_learned.kl_ceiling(),
             loose_from: rows.iter().find(|r| r.kl_formula - r.kl > LOOSE).map(|r| r.n),
             rows,
@@ -273,11 +283,8 @@ fn average(sizes: &[u64], worlds: &[World], rng: &mut Rng) -> Mean {
     let means = |column: &[Vec<f64>]| -> Vec<f64> {
         column.iter().map(|x| mean(x).expect("--seeds is at least 1")).collect()
     };
-    let mut intervals = |column: &[Vec<f64>]| -> Vec<(f64, f64)> {
-        column
-            .iter()
-            .map(|x| bootstrap_mean_interval(x, 0.95, 1000, rng).expect("--seeds is at least 1"))
-            .collect()
+    let mut intervals = |column: &[Vec<f64>]| -> Vec<Option<(f64, f64)>> {
+        column.iter().map(|x| bootstrap_mean_interval(x, 0.95, 1000, rng)).collect()
     };
     let (proxy, gold) = (column(&|row| row.proxy), column(&|row| row.gold));
     Mean {

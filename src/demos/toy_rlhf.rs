@@ -10,13 +10,13 @@ use crate::algorithms::dpo_limit::expected_total_variation;
 use crate::algorithms::ipo::ipo_loss;
 use crate::algorithms::preference_fit::{PreferenceFit, fit_preferences};
 use crate::algorithms::reinforce::{Reinforce, train_reinforce};
-use crate::demos::args::{count, defaults, number};
+use crate::demos::args::{ascending, count, defaults, number};
 use crate::demos::demo::Demo;
-use crate::foundation::preferences::PreferenceCounts;
+use crate::foundation::preferences::{PairKind, PreferenceCounts};
 use crate::foundation::progress::Progress;
 use crate::foundation::rng::Rng;
-use crate::foundation::stats::{kl_divergence, total_variation};
-use crate::policy::optimal::{expected_reward, log_optimal_policy};
+use crate::foundation::stats::{kl_divergence, probabilities, total_variation};
+use crate::policy::optimal::{expected_reward, log_optimal_policy, objective};
 use crate::worlds::categorical::{CategoricalWorld, Labeller, SIX_ANSWERS};
 
 /// Hyperparameters of `toy-rlhf`.
@@ -130,6 +130,10 @@ pub struct ReinforceResult {
     pub policy: Vec<f64>,
     /// Its total variation distance to π*.
     pub tv: f64,
+    /// E\[r*\] − β KL, what RLHF maximises, under the trained policy.
+    pub objective: f64,
+    /// The same under π*: the most that is possible.
+    pub optimum: f64,
     /// Training, from the reference (step 0) to the last update.
     pub curve: Vec<CurveRow>,
 }
@@ -152,8 +156,10 @@ pub struct DpoRow {
     pub kept: u64,
     /// Total variation distance to π*.
     pub tv: f64,
-    /// The distance expected of the maximum-likelihood policy on so many pairs.
-    pub tv_expected: f64,
+    /// The distance expected of the maximum-likelihood policy on so many pairs; `null` for too few to say.
+    pub tv_expected: Option<f64>,
+    /// The largest entry of the gradient at the end: 0 where training has converged.
+    pub gradient: f64,
     /// E\[r*\].
     pub expected_reward: f64,
     /// KL(π ‖ π_ref), nats.
@@ -195,6 +201,8 @@ pub struct TrapRow {
     pub step: u64,
     /// Probability of the best answer.
     pub p0: f64,
+    /// Total variation distance to π*.
+    pub tv: f64,
     /// KL(π ‖ π_ref), nats.
     pub kl: f64,
 }
@@ -206,9 +214,20 @@ impl Demo for Config {
     type Results = Results;
 
     fn check(&self) -> Result<(), String> {
-        let draws = self.steps.saturating_mul(self.batch);
-        if draws > 1_000_000_000 {
-            return Err(format!("--steps times --batch is {draws} samples; at most 1000000000 are allowed"));
+        let samples = self.steps.saturating_mul(self.batch);
+        if samples > 1_000_000_000 {
+            return Err(format!("--steps x --batch is {samples} samples; at most 1000000000 are allowed"));
+        }
+        // A full-batch step costs about two microseconds, and the trap takes two fits.
+        let steps = self.dpo_steps.saturating_mul(self.pairs.len() as u64 + 2);
+        if steps > 200_000_000 {
+            return Err(format!(
+                "--dpo-steps for each of --pairs and twice for the trap are {steps} steps; \
+                 at most 200000000 are allowed"
+            ));
+        }
+        if self.sweep.len() > 1000 {
+            return Err(format!("--sweep lists {} numbers; at most 1000 are allowed", self.sweep.len()));
         }
         Ok(())
     }
@@ -286,7 +305,7 @@ impl<'a> Lab<'a> {
                     kl: kl_divergence(log_pi, log_ref),
                 });
                 progress.metric(&format!("TV to the optimum {tv:.4}"));
-                progress.advance(if step == 0 { 0 } else { every });
+                progress.reach(step);
             }
         });
         ReinforceResult {
@@ -294,6 +313,8 @@ impl<'a> Lab<'a> {
             target: probabilities(&self.log_star),
             policy: probabilities(&log_pi),
             tv: self.tv_to_optimum(&log_pi),
+            objective: objective(&log_pi, log_ref, reward, config.beta),
+            optimum: objective(&self.log_star, log_ref, reward, config.beta),
             curve,
         }
     }
@@ -302,24 +323,23 @@ impl<'a> Lab<'a> {
     fn dpo(&self, progress: &dyn Progress) -> (DpoResult, Vec<f64>) {
         let CategoricalWorld { reward, log_ref } = &self.world;
         let beta = self.config.beta;
-        let mut sizes = self.config.pairs.clone();
-        sizes.sort_unstable();
-        sizes.dedup();
         let mut sampler = self.world.pair_sampler(Labeller::BradleyTerry, self.rng.fork("preferences"));
         let mut counts = PreferenceCounts::default();
         let mut rows = Vec::new();
         let mut log_pi = log_ref.clone();
-        for pairs in sizes {
+        for pairs in ascending(&self.config.pairs) {
             let fresh = pairs - counts.kept() - counts.dropped();
             sampler.sample_into(&mut counts, fresh);
             let loss = |margin| dpo_loss(margin, beta);
-            log_pi = fit_preferences(log_ref, &counts.kinds(), loss, self.fit(), |_, _| {});
+            let fitted = fit_preferences(log_ref, &counts.kinds(), loss, self.fit(), |_, _| {});
+            log_pi = fitted.log_pi;
             let n = pairs as f64;
             rows.push(DpoRow {
                 pairs,
                 kept: counts.kept(),
                 tv: self.tv_to_optimum(&log_pi),
                 tv_expected: expected_total_variation(log_ref, &self.log_star, reward, beta, n),
+                gradient: fitted.gradient,
                 expected_reward: expected_reward(&log_pi, reward),
                 kl: kl_divergence(&log_pi, log_ref),
                 policy: probabilities(&log_pi),
@@ -344,34 +364,38 @@ impl<'a> Lab<'a> {
             .pair_sampler(Labeller::Noiseless, self.rng.fork("noiseless preferences"))
             .sample_into(&mut counts, self.config.trap_pairs);
         let kinds = counts.kinds();
-        let every = recording_interval(self.config.dpo_steps, 10);
-        let train = |loss: &dyn Fn(f64) -> PairLoss| {
-            let mut rows = Vec::new();
-            fit_preferences(log_ref, &kinds, loss, self.fit(), |step, log_pi| {
-                if step % every == 0 || step == self.config.dpo_steps {
-                    rows.push(TrapRow { step, p0: log_pi[0].exp(), kl: kl_divergence(log_pi, log_ref) });
-                }
-            });
-            progress.advance(1);
-            rows
-        };
         DpoTrap {
             beta,
             target_p0: self.log_star[0].exp(),
             target_kl: kl_divergence(&self.log_star, log_ref),
             kept: counts.kept(),
-            rows: train(&|margin| dpo_loss(margin, beta)),
-            ipo: train(&|margin| ipo_loss(margin, beta)),
+            rows: self.trap_curve(&kinds, |margin| dpo_loss(margin, beta), progress),
+            ipo: self.trap_curve(&kinds, |margin| ipo_loss(margin, beta), progress),
         }
+    }
+
+    fn trap_curve(
+        &self,
+        kinds: &[PairKind],
+        loss: impl Fn(f64) -> PairLoss,
+        progress: &dyn Progress,
+    ) -> Vec<TrapRow> {
+        let (log_ref, steps) = (&self.world.log_ref, self.config.dpo_steps);
+        let every = recording_interval(steps, 10);
+        let mut rows = Vec::new();
+        fit_preferences(log_ref, kinds, loss, self.fit(), |step, log_pi| {
+            if step % every == 0 || step == steps {
+                let kl = kl_divergence(log_pi, log_ref);
+                rows.push(TrapRow { step, p0: log_pi[0].exp(), tv: self.tv_to_optimum(log_pi), kl });
+            }
+        });
+        progress.advance(1);
+        rows
     }
 
     fn fit(&self) -> PreferenceFit {
         PreferenceFit { steps: self.config.dpo_steps, lr: self.config.lr }
     }
-}
-
-fn probabilities(log_p: &[f64]) -> Vec<f64> {
-    log_p.iter().map(|lp| lp.exp()).collect()
 }
 
 /// Every how many of `steps` steps to record, for about `rows` rows.

@@ -47,6 +47,11 @@ pub fn total_variation(p: &[f64], q: &[f64]) -> f64 {
     0.5 * p.iter().zip(q).map(|(a, b)| (a - b).abs()).sum::<f64>()
 }
 
+/// Probabilities from their logarithms.
+pub fn probabilities(log_p: &[f64]) -> Vec<f64> {
+    log_p.iter().map(|lp| lp.exp()).collect()
+}
+
 /// Σ wᵢ xᵢ: the expectation of x under the distribution w.
 pub fn expectation(w: &[f64], x: &[f64]) -> f64 {
     w.iter().zip(x).map(|(w, x)| w * x).sum()
@@ -83,14 +88,14 @@ pub fn weighted_correlation(x: &[f64], y: &[f64], w: &[f64]) -> Option<f64> {
 }
 
 /// Percentile-bootstrap interval of the mean (Efron 1979): the central `level` of the means of
-/// `resamples` samples drawn from x with replacement. `None` for an empty slice.
+/// `resamples` samples drawn from x with replacement. `None` below two values, which have no spread.
 pub fn bootstrap_mean_interval(
     x: &[f64],
     level: f64,
     resamples: usize,
     rng: &mut impl Rng,
 ) -> Option<(f64, f64)> {
-    if x.is_empty() || resamples == 0 {
+    if x.len() < 2 || resamples == 0 {
         return None;
     }
     let mut means: Vec<f64> = (0..resamples)
@@ -184,5 +189,6 @@ mod tests {
         let (m, se) = (mean(&x).unwrap(), standard_error(&x).unwrap());
         close(low, m - 1.96 * se, 0.15 * se);
         close(high, m + 1.96 * se, 0.15 * se);
+        assert_eq!(bootstrap_mean_interval(&[1.0], 0.95, 100, &mut rng), None);
     }
 }

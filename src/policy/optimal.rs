@@ -9,7 +9,7 @@
 //! (Korbak et al. 2022, equation 4; Rafailov et al. 2023, equation 4). Its value is β log Z, and any
 //! other policy falls short of it by exactly β KL(π ‖ π*).
 
-use crate::foundation::stats::{expectation, kl_divergence, log_softmax, logsumexp};
+use crate::foundation::stats::{expectation, kl_divergence, log_softmax, probabilities};
 
 /// log π*(y) over a finite support; `log_ref` are log-probabilities, `reward` the r(y).
 ///
@@ -17,13 +17,7 @@ use crate::foundation::stats::{expectation, kl_divergence, log_softmax, logsumex
 /// reward, at ∞ it is π_ref. An answer that π_ref excludes (−∞) stays excluded: RLHF redistributes
 /// what the reference can say, it invents nothing.
 pub fn log_optimal_policy(log_ref: &[f64], reward: &[f64], beta: f64) -> Vec<f64> {
-    log_softmax(&tilted(log_ref, reward, beta).1)
-}
-
-/// β log Z = max over π of E_π\[r\] − β KL(π ‖ π_ref), the value that no policy exceeds.
-pub fn optimal_value(log_ref: &[f64], reward: &[f64], beta: f64) -> f64 {
-    let (best, logits) = tilted(log_ref, reward, beta);
-    if beta == 0.0 { best } else { best + beta * logsumexp(&logits) }
+    log_softmax(&tilted(log_ref, reward, beta))
 }
 
 /// E_π\[r\] − β KL(π ‖ π_ref): what RLHF maximises, for a given policy.
@@ -33,13 +27,12 @@ pub fn objective(log_pi: &[f64], log_ref: &[f64], reward: &[f64], beta: f64) -> 
 
 /// E_π\[r\] from log-probabilities.
 pub fn expected_reward(log_pi: &[f64], reward: &[f64]) -> f64 {
-    let pi: Vec<f64> = log_pi.iter().map(|lp| lp.exp()).collect();
-    expectation(&pi, reward)
+    expectation(&probabilities(log_pi), reward)
 }
 
-/// The highest reward that π_ref can reach, and log π_ref(y) + (r(y) − highest) / β. Measuring the
-/// reward from its highest keeps the quotient at or below 0, so that a tiny β cannot overflow.
-fn tilted(log_ref: &[f64], reward: &[f64], beta: f64) -> (f64, Vec<f64>) {
+/// log π_ref(y) + (r(y) − highest) / β, highest among what π_ref can reach. Measuring the reward from
+/// its highest keeps the quotient at or below 0, so that a tiny β cannot overflow.
+fn tilted(log_ref: &[f64], reward: &[f64], beta: f64) -> Vec<f64> {
     let reachable = |lp: f64| lp > f64::NEG_INFINITY;
     let best = log_ref
         .iter()
@@ -55,7 +48,7 @@ fn tilted(log_ref: &[f64], reward: &[f64], beta: f64) -> (f64, Vec<f64>) {
             lp + (r - best) / beta
         }
     };
-    (best, log_ref.iter().zip(reward).map(tilt).collect())
+    log_ref.iter().zip(reward).map(tilt).collect()
 }
 
 #[cfg(test)]
@@ -63,6 +56,7 @@ mod tests {
     use super::*;
     use crate::foundation::adam::Adam;
     use crate::foundation::rng::Rng;
+    use crate::foundation::stats::logsumexp;
     use proptest::prelude::*;
 
     /// A random problem of 2 to 6 answers.
@@ -81,7 +75,8 @@ mod tests {
         #[test]
         fn every_policy_falls_short_by_beta_kl((log_ref, reward, beta) in problem(), seed: u64) {
             let star = log_optimal_policy(&log_ref, &reward, beta);
-            let value = optimal_value(&log_ref, &reward, beta);
+            let tilted: Vec<f64> = log_ref.iter().zip(&reward).map(|(lp, r)| lp + r / beta).collect();
+            let value = beta * logsumexp(&tilted); // β log Z
             prop_assert!((objective(&star, &log_ref, &reward, beta) - value).abs() < 1e-9);
             let other = Rng::new(seed).log_dirichlet(0.7, log_ref.len());
             let shortfall = value - objective(&other, &log_ref, &reward, beta);
@@ -122,7 +117,6 @@ mod tests {
         let greedy = log_optimal_policy(&log_ref, &[1.0, 1.0, 0.0], 0.0);
         assert!((greedy[0].exp() - 0.4).abs() < 1e-12 && (greedy[1].exp() - 0.6).abs() < 1e-12);
         assert_eq!(greedy[2].exp(), 0.0);
-        assert_eq!(optimal_value(&log_ref, &[1.0, 1.0, 0.0], 0.0), 1.0);
         let tiny = log_optimal_policy(&log_ref, &[1.0, 1.0, 0.0], 1e-320);
         assert_eq!(tiny, greedy);
         let reference = log_optimal_policy(&log_ref, &[1.0, 2.0, 3.0], f64::INFINITY);

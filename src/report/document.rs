@@ -122,9 +122,9 @@ impl Line {
         self
     }
 
-    /// The same curve with an interval (low, high) at each point.
-    pub fn with_band(mut self, band: Vec<(f64, f64)>) -> Self {
-        self.band = Some(band);
+    /// The same curve with an interval (low, high) at each point, if every point has one.
+    pub fn with_band(mut self, band: &[Option<(f64, f64)>]) -> Self {
+        self.band = band.iter().copied().collect();
         self
     }
 }

@@ -23,6 +23,11 @@ pub fn to_stdout(text: &str) -> Result<()> {
     }
 }
 
+/// Writes `text` to stderr, with styles where wanted. There is nobody to tell if that fails.
+pub fn to_stderr(text: &str) {
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
 /// `document` as text, as wide as the terminal but no wider than reads well.
 pub fn as_text(document: &Document) -> String {
     let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
@@ -62,7 +67,7 @@ impl OutDir {
         let write = || -> Result<()> {
             let mut file = temporary(&self.0)?;
             file.write_all(content)?;
-            file.persist(&path)?;
+            file.persist(&path).map_err(|failure| failure.error)?;
             Ok(())
         };
         write().with_context(|| format!("cannot write {}", path.display()))

@@ -14,9 +14,14 @@ pub fn optional(x: Option<f64>, digits: usize) -> String {
     x.map_or_else(|| "–".to_string(), |x| fixed(x, digits))
 }
 
-/// The shortest text that reads back as `x`, for hyperparameters.
+/// The shortest text that reads back as `x`, for hyperparameters and axis values.
 pub fn plain(x: f64) -> String {
-    format!("{x}")
+    if x != 0.0 && !(1e-5..1e9).contains(&x.abs()) { format!("{x:e}") } else { format!("{x}") }
+}
+
+/// `n` of something, in the plural where there is not one: `count(2, "pair")` is "2 pairs".
+pub fn count(n: u64, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -28,6 +33,7 @@ mod tests {
         assert_eq!(fixed(-0.0004, 3), "0.000");
         assert_eq!(fixed(-0.0006, 3), "-0.001");
         assert_eq!(optional(None, 2), "–");
-        assert_eq!(plain(0.05), "0.05");
+        assert_eq!((plain(0.05), plain(1e-300), plain(0.0)), ("0.05".into(), "1e-300".into(), "0".into()));
+        assert_eq!((count(1, "pair"), count(0, "pair")), ("1 pair".into(), "0 pairs".into()));
     }
 }

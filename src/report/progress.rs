@@ -3,43 +3,51 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::foundation::progress::Progress;
 
 /// A progress bar with the live metric in its message; silent when stderr is no terminal.
-pub struct Bar(ProgressBar);
+pub struct Bar {
+    bar: ProgressBar,
+    wanted: bool,
+}
 
 impl Bar {
-    /// A bar, hidden where nobody would see it or `wanted` is false.
+    /// A bar, hidden where nobody would see it or `wanted` is false, and until the first stage.
     pub fn new(wanted: bool) -> Self {
-        if !wanted || !std::io::stderr().is_terminal() {
-            return Self(ProgressBar::hidden());
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {wide_msg}") {
+            bar.set_style(style);
         }
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{prefix:22} {bar:30} {pos}/{len} {eta:>4}  {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style);
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self(bar)
+        Self { bar, wanted: wanted && std::io::stderr().is_terminal() }
     }
 }
 
 impl Progress for Bar {
     fn begin(&self, stage: &str, total: u64) {
-        self.0.reset();
-        self.0.set_length(total);
-        self.0.set_prefix(stage.to_string());
-        self.0.set_message("");
+        if self.wanted && self.bar.is_hidden() {
+            // Not before there is something to show.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.bar.enable_steady_tick(Duration::from_millis(100));
+        }
+        self.bar.reset();
+        self.bar.set_length(total);
+        self.bar.set_prefix(stage.to_string());
+        self.bar.set_message("");
     }
 
     fn advance(&self, units: u64) {
-        self.0.inc(units);
+        self.bar.inc(units);
+    }
+
+    fn reach(&self, units: u64) {
+        self.bar.set_position(units);
     }
 
     fn metric(&self, text: &str) {
-        if !self.0.is_hidden() {
-            self.0.set_message(text.to_string());
+        if !self.bar.is_hidden() {
+            self.bar.set_message(text.to_string());
         }
     }
 }
@@ -47,6 +55,6 @@ impl Progress for Bar {
 /// Leaves a clean line behind, after success and after an error alike.
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

@@ -6,8 +6,10 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle,
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle, Width,
 };
+
+use textwrap::core::display_width;
 
 use crate::report::document::{Block, Document, Line, Marks, Plot, Section, Table};
 use crate::report::format::plain;
@@ -39,7 +41,9 @@ fn render_section(text: &mut String, number: usize, section: &Section, width: us
     for block in &section.blocks {
         match block {
             Block::Table(table) => {
-                let _ = writeln!(text, "{}\n", grid(table, width));
+                for grid in grids(table, width) {
+                    let _ = writeln!(text, "{grid}\n");
+                }
             }
             Block::Plot(plot) => render_plot(text, plot, width),
         }
@@ -54,18 +58,47 @@ fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String {
     textwrap::fill(text, textwrap::Options::new(width.max(20)).initial_indent(first).subsequent_indent(rest))
 }
 
-fn grid(table: &Table, width: usize) -> Grid {
+/// `table` in as many parts as its width asks for, each with the first column: a number is never
+/// broken over two lines, a header only between words.
+fn grids(table: &Table, width: usize) -> Vec<Grid> {
+    let column = |i: usize| table.rows.iter().map(move |row| display_width(&row[i]));
+    let widest_word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
+    let whole: Vec<usize> = (0..table.header.len())
+        .map(|i| column(i).chain([display_width(&table.header[i])]).max().unwrap_or(0))
+        .collect();
+    let narrow: Vec<usize> = (0..table.header.len())
+        .map(|i| column(i).chain([widest_word(&table.header[i])]).max().unwrap_or(0))
+        .collect();
+    let total = |widths: &[usize]| widths.iter().map(|w| w + 2).sum::<usize>(); // one space each side
+    let widths = if total(&whole) <= width { whole } else { narrow };
+
+    let mut parts: Vec<Vec<usize>> = vec![vec![0]];
+    let mut used = widths[0] + 2;
+    for (i, w) in widths.iter().enumerate().skip(1) {
+        let last = parts.len() - 1;
+        if used + w + 2 > width && parts[last].len() > 1 {
+            parts.push(vec![0, i]);
+            used = widths[0] + w + 4;
+        } else {
+            parts[last].push(i);
+            used += w + 2;
+        }
+    }
+    parts.iter().map(|columns| grid(table, columns, &widths)).collect()
+}
+
+fn grid(table: &Table, columns: &[usize], widths: &[usize]) -> Grid {
+    let pick = |row: &[String]| columns.iter().map(|&i| row[i].clone()).collect::<Vec<_>>();
     let mut grid = Grid::new();
     grid.load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.min(usize::from(u16::MAX)) as u16)
-        .set_header(&table.header)
-        .add_rows(&table.rows);
-    for (i, column) in grid.column_iter_mut().enumerate() {
+        .set_width(u16::MAX)
+        .set_header(pick(&table.header))
+        .add_rows(table.rows.iter().map(|row| pick(row)));
+    for (column, &i) in grid.column_iter_mut().zip(columns) {
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(widths[i] as u16 + 2)));
         if i > 0 {
             column.set_cell_alignment(CellAlignment::Right);
-        } else if width >= 60 {
-            column.set_constraint(ColumnConstraint::ContentWidth); // a row's name stays in one line
         }
     }
     grid
@@ -81,7 +114,7 @@ fn render_plot(text: &mut String, plot: &Plot, width: usize) {
         "{}",
         wrap(&format!("{} ({} over {})", plot.title, plot.y.label, plot.x.label), width, "", "  ")
     );
-    let label_width = lines.iter().map(|line| textwrap::core::display_width(&line.label)).max().unwrap_or(0);
+    let label_width = lines.iter().map(|line| display_width(&line.label)).max().unwrap_or(0);
     let scale = |y: f64| if plot.y.log { y.log10() } else { y };
     let (low, high) = range(lines, scale);
     for line in lines {
@@ -93,7 +126,7 @@ fn render_plot(text: &mut String, plot: &Plot, width: usize) {
             continue;
         }
         let heights: Vec<f64> = line.points.iter().map(|point| scale(point.1)).collect();
-        let pad = " ".repeat(label_width - textwrap::core::display_width(&line.label));
+        let pad = " ".repeat(label_width - display_width(&line.label));
         let _ = writeln!(
             text,
             "  {}{pad}  {}  {} … {}",
@@ -142,15 +175,32 @@ fn significant(x: f64) -> String {
 mod tests {
     use super::*;
 
+    fn table() -> Table {
+        let row = |cells: [&str; 4]| cells.map(String::from).to_vec();
+        Table {
+            header: row(["policy", "KL(π ‖ π_ref)", "positive, concise", "off topic"]),
+            rows: vec![row(["π*", "1.66", "0.8147", "0.1000"]), row(["对齐", "12.00", "-2.0", "0.0001"])],
+        }
+    }
+
     #[test]
     fn columns_align_by_display_width() {
-        let table = Table {
-            header: vec!["policy".into(), "KL(π‖π_ref)".into()],
-            rows: vec![vec!["π*".into(), "1.66".into()], vec!["对齐".into(), "12.00".into()]],
-        };
-        let text = grid(&table, 80).to_string();
-        let widths: Vec<usize> = text.lines().map(textwrap::core::display_width).collect();
+        let text = grids(&table(), 80)[0].to_string();
+        let widths: Vec<usize> = text.lines().map(display_width).collect();
         assert!(widths.iter().all(|w| *w == widths[0]), "{text}");
+    }
+
+    #[test]
+    fn a_number_is_never_broken_and_a_narrow_table_comes_in_parts() {
+        for width in [20, 25, 30, 40, 60, 80] {
+            let text: String = grids(&table(), width).iter().map(|grid| format!("{grid}\n")).collect();
+            assert!(text.lines().all(|line| display_width(line) <= width), "{width}:\n{text}");
+            for cell in ["1.66", "12.00", "0.8147", "-2.0", "0.1000", "0.0001"] {
+                assert_eq!(text.matches(cell).count(), 1, "{cell} at width {width}:\n{text}");
+            }
+        }
+        assert_eq!(grids(&table(), 80).len(), 1);
+        assert!(grids(&table(), 25).len() > 1);
     }
 
     #[test]

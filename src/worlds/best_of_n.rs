@@ -13,6 +13,8 @@
 //! with F_c the reference mass of classes up to c. Breaking ties by index instead, as sorting does,
 //! would favour whichever answer happens to be numbered last.
 
+use crate::foundation::stats::probabilities;
+
 /// Answers ranked by a score, ready to give π_n for any n.
 #[derive(Clone, Debug)]
 pub struct BestOfN {
@@ -26,13 +28,12 @@ pub struct BestOfN {
 struct Class {
     mass: f64,
     log_cumulative: f64,
-    answers: usize,
 }
 
 impl BestOfN {
     /// Ranks K answers by `score` (K, finite) under the log-probabilities `log_ref` (K).
     pub fn new(score: &[f64], log_ref: &[f64]) -> Self {
-        let reference: Vec<f64> = log_ref.iter().map(|lp| lp.exp()).collect();
+        let reference = probabilities(log_ref);
         let mut order: Vec<usize> = (0..score.len()).collect();
         order.sort_by(|&a, &b| score[a].total_cmp(&score[b]));
 
@@ -41,11 +42,10 @@ impl BestOfN {
         for (rank, &y) in order.iter().enumerate() {
             // == and not the bits: −0 and 0 are the same score.
             if rank == 0 || score[y] != score[order[rank - 1]] {
-                classes.push(Class { mass: 0.0, log_cumulative: 0.0, answers: 0 });
+                classes.push(Class { mass: 0.0, log_cumulative: 0.0 });
             }
             let last = classes.len() - 1;
             classes[last].mass += reference[y];
-            classes[last].answers += 1;
             class_of[y] = last;
         }
 
@@ -105,14 +105,6 @@ impl BestOfN {
     pub fn kl_ceiling(&self) -> f64 {
         self.classes.last().map_or(0.0, |top| -top.mass.ln())
     }
-
-    /// Number and reference mass of the largest class (by members) of equal score.
-    pub fn largest_tie(&self) -> (usize, f64) {
-        self.classes
-            .iter()
-            .max_by_key(|class| class.answers)
-            .map_or((0, 0.0), |class| (class.answers, class.mass))
-    }
 }
 
 /// log n − (n − 1)/n: the KL of best-of-n if no two answers tied and none had noticeable
@@ -157,7 +149,7 @@ mod tests {
         ) {
             let score: Vec<f64> = raw.iter().map(|r| f64::from(r.0)).collect();
             let log_ref = log_softmax(&raw.iter().map(|r| r.1).collect::<Vec<_>>());
-            let reference: Vec<f64> = log_ref.iter().map(|lp| lp.exp()).collect();
+            let reference = probabilities(&log_ref);
             let best = BestOfN::new(&score, &log_ref);
             let policy = best.policy(u64::from(n));
             let want = enumerated(&score, &reference, n);
@@ -215,7 +207,6 @@ mod tests {
         let best = BestOfN::new(&[1.0, 1.0, 0.0], &log_ref);
         assert!(best.kl(1).abs() < 1e-12 && kl_bound(1) == 0.0);
         assert!(best.policy(1).iter().zip(log_ref).all(|(p, lp)| (p - lp.exp()).abs() < 1e-12));
-        assert_eq!(best.largest_tie().0, 2);
     }
 
     /// 2000 equally likely answers, all different: the formula is nearly exact until n nears 2000.

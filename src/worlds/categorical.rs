@@ -6,7 +6,7 @@ use rand::distr::weighted::WeightedIndex;
 
 use crate::foundation::preferences::PreferenceCounts;
 use crate::foundation::rng::Rng;
-use crate::foundation::stats::sigmoid;
+use crate::foundation::stats::{probabilities, sigmoid};
 
 /// What the six answers of [`CategoricalWorld::six_answers`] are like.
 pub const SIX_ANSWERS: [&str; 6] =
@@ -51,7 +51,7 @@ impl CategoricalWorld {
 
     /// π_ref(y), shape (K).
     pub fn reference(&self) -> Vec<f64> {
-        self.log_ref.iter().map(|lp| lp.exp()).collect()
+        probabilities(&self.log_ref)
     }
 
     /// A source of labelled pairs, both answers drawn from the reference.
