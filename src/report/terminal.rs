@@ -69,14 +69,14 @@ fn grids(table: &Table, width: usize) -> Vec<Grid> {
     let narrow: Vec<usize> = (0..table.header.len())
         .map(|i| column(i).chain([widest_word(&table.header[i])]).max().unwrap_or(0))
         .collect();
-    let total = |widths: &[usize]| widths.iter().map(|w| w + 2).sum::<usize>(); // one space each side
+    let total = |widths: &[usize]| widths.iter().map(|w| w + 2).sum::<usize>() - 1; // no separator at the end
     let widths = if total(&whole) <= width { whole } else { narrow };
 
     let mut parts: Vec<Vec<usize>> = vec![vec![0]];
     let mut used = widths[0] + 2;
     for (i, w) in widths.iter().enumerate().skip(1) {
         let last = parts.len() - 1;
-        if used + w + 2 > width && parts[last].len() > 1 {
+        if used + w + 1 > width && parts[last].len() > 1 {
             parts.push(vec![0, i]);
             used = widths[0] + w + 4;
         } else {
@@ -96,7 +96,8 @@ fn grid(table: &Table, columns: &[usize], widths: &[usize]) -> Grid {
         .set_header(pick(&table.header))
         .add_rows(table.rows.iter().map(|row| pick(row)));
     for (column, &i) in grid.column_iter_mut().zip(columns) {
-        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(widths[i] as u16 + 2)));
+        column.set_padding((1, 0)); // the separator is the space to its right
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(widths[i] as u16 + 1)));
         if i > 0 {
             column.set_cell_alignment(CellAlignment::Right);
         }

@@ -1,7 +1,8 @@
 //! The page of `toy-rlhf`.
 
 use crate::demos::toy_rlhf::{
-    ClosedForm, Config, DpoResult, DpoRow, DpoTrap, ImplicitReward, ReinforceResult, Results, TrapRow,
+    ClosedForm, Config, DpoResult, DpoRow, DpoTrap, ImplicitReward, OptimumRow, ReinforceResult, Results,
+    TrapRow,
 };
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::toy_rlhf as findings;
@@ -38,21 +39,20 @@ impl Page for Config {
 }
 
 fn closed_form(closed: &ClosedForm) -> Section {
-    let mut header = strings(&["policy", "E[r*]", "KL"]);
-    header.extend(closed.answers.iter().map(ToString::to_string));
-    let row = |first: [&str; 3], values: &[f64], digits: usize| {
-        let mut row = strings(&first);
-        row.extend(values.iter().map(|&v| fixed(v, digits)));
+    let mut header = strings(&["answer", "r*", "π_ref"]);
+    header.extend(closed.rows.iter().map(|at| format!("π* β={}", plain(at.beta))));
+    let mut rows = answer_rows(closed, |y| {
+        let mut cells = vec![fixed(closed.r_true[y], 1), fixed(closed.pi_ref[y], 4)];
+        cells.extend(closed.rows.iter().map(|at| fixed(at.policy[y], 4)));
+        cells
+    });
+    let summary = |name: &str, reference: String, of: &dyn Fn(&OptimumRow) -> String| {
+        let mut row = vec![name.to_string(), String::new(), reference];
+        row.extend(closed.rows.iter().map(of));
         row
     };
-    let mut rows = vec![
-        row(["r*", "", ""], &closed.r_true, 1),
-        row(["π_ref", &fixed(closed.reference_reward, 2), "0.000"], &closed.pi_ref, 4),
-    ];
-    rows.extend(closed.rows.iter().map(|at| {
-        let label = format!("π*, β\u{a0}=\u{a0}{}", plain(at.beta));
-        row([&label, &fixed(at.expected_reward, 2), &fixed(at.kl, 3)], &at.policy, 4)
-    }));
+    rows.push(summary("E[r*]", fixed(closed.reference_reward, 2), &|at| fixed(at.expected_reward, 2)));
+    rows.push(summary("KL, nats", fixed(0.0, 3), &|at| fixed(at.kl, 3)));
 
     let mut by_kl: Vec<(f64, f64)> = closed.rows.iter().map(|row| (row.kl, row.expected_reward)).collect();
     by_kl.push((0.0, closed.reference_reward));
