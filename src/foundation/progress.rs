@@ -7,6 +7,8 @@ pub trait Progress: Sync {
     fn begin(&self, stage: &str, total: u64);
     /// `units` more are done.
     fn advance(&self, units: u64);
+    /// `units` are done in all.
+    fn reach(&self, units: u64);
     /// The live value of a metric, such as `tv 0.012`.
     fn metric(&self, text: &str);
 }
@@ -18,5 +20,6 @@ pub struct Silent;
 impl Progress for Silent {
     fn begin(&self, _stage: &str, _total: u64) {}
     fn advance(&self, _units: u64) {}
+    fn reach(&self, _units: u64) {}
     fn metric(&self, _text: &str) {}
 }

@@ -2,8 +2,7 @@
 //!
 //! Distributions are slices of probabilities or, where tails matter, of log-probabilities in nats.
 
-use crate::foundation::rng::Rng;
-use rand::RngExt;
+use rand::{Rng, RngExt};
 
 /// log Σ exp(xᵢ), exact for any magnitude. An empty slice gives −∞, the log of an empty sum.
 pub fn logsumexp(x: &[f64]) -> f64 {
@@ -48,6 +47,11 @@ pub fn total_variation(p: &[f64], q: &[f64]) -> f64 {
     0.5 * p.iter().zip(q).map(|(a, b)| (a - b).abs()).sum::<f64>()
 }
 
+/// Probabilities from their logarithms.
+pub fn probabilities(log_p: &[f64]) -> Vec<f64> {
+    log_p.iter().map(|lp| lp.exp()).collect()
+}
+
 /// Σ wᵢ xᵢ: the expectation of x under the distribution w.
 pub fn expectation(w: &[f64], x: &[f64]) -> f64 {
     w.iter().zip(x).map(|(w, x)| w * x).sum()
@@ -84,9 +88,14 @@ pub fn weighted_correlation(x: &[f64], y: &[f64], w: &[f64]) -> Option<f64> {
 }
 
 /// Percentile-bootstrap interval of the mean (Efron 1979): the central `level` of the means of
-/// `resamples` samples drawn from x with replacement. `None` for an empty slice.
-pub fn bootstrap_mean_interval(x: &[f64], level: f64, resamples: usize, rng: &mut Rng) -> Option<(f64, f64)> {
-    if x.is_empty() || resamples == 0 {
+/// `resamples` samples drawn from x with replacement. `None` below two values, which have no spread.
+pub fn bootstrap_mean_interval(
+    x: &[f64],
+    level: f64,
+    resamples: usize,
+    rng: &mut impl Rng,
+) -> Option<(f64, f64)> {
+    if x.len() < 2 || resamples == 0 {
         return None;
     }
     let mut means: Vec<f64> = (0..resamples)
@@ -100,6 +109,7 @@ pub fn bootstrap_mean_interval(x: &[f64], level: f64, resamples: usize, rng: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foundation::rng;
 
     fn close(got: f64, want: f64, tolerance: f64) {
         assert!((got - want).abs() <= tolerance, "{got} is not within {tolerance} of {want}");
@@ -155,7 +165,7 @@ mod tests {
             1.0,
             1e-12,
         );
-        // By hand: means 2.8 and 2.1, covariance 5.88 + .12 - 5.88, variances 1.56 and .49.
+        // By hand: means 2.8 and 2.1, covariance .12, variances 1.56 and .49.
         close(
             weighted_correlation(&[1.0, 2.0, 4.0], &[1.0, 3.0, 2.0], &[0.2, 0.3, 0.5]).unwrap(),
             0.12 / (1.56_f64 * 0.49).sqrt(),
@@ -173,11 +183,12 @@ mod tests {
 
     #[test]
     fn bootstrap_interval_covers_as_a_normal_interval_does() {
-        let mut rng = Rng::new(0).fork("bootstrap");
+        let mut rng = rng::Rng::new(0).fork("bootstrap");
         let x: Vec<f64> = (0..400).map(|_| rng.normal()).collect();
         let (low, high) = bootstrap_mean_interval(&x, 0.95, 4000, &mut rng).unwrap();
         let (m, se) = (mean(&x).unwrap(), standard_error(&x).unwrap());
         close(low, m - 1.96 * se, 0.15 * se);
         close(high, m + 1.96 * se, 0.15 * se);
+        assert_eq!(bootstrap_mean_interval(&[1.0], 0.95, 100, &mut rng), None);
     }
 }

@@ -1,4 +1,8 @@
-//! The model as a policy: how probable a response is, and responses drawn from it.
+//! Policies, what they say and what can be known about them exactly: responses drawn from a language
+//! model and their log-probabilities; the optimum of the KL-constrained objective. Knows neither tasks
+//! nor training algorithms.
 
 pub mod logprob;
+pub mod optimal;
 pub mod sampling;
+pub mod tabular;

@@ -1,0 +1,39 @@
+//! Numbers as text, the same in every medium.
+
+/// `x` with `digits` decimals; a value that rounds to zero has no sign.
+pub fn fixed(x: f64, digits: usize) -> String {
+    let text = format!("{x:.digits$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.chars().all(|c| c == '0' || c == '.') => rest.to_string(),
+        _ => text,
+    }
+}
+
+/// `x` with `digits` decimals, or a dash where the value does not exist.
+pub fn optional(x: Option<f64>, digits: usize) -> String {
+    x.map_or_else(|| "–".to_string(), |x| fixed(x, digits))
+}
+
+/// The shortest text that reads back as `x`, for hyperparameters and axis values.
+pub fn plain(x: f64) -> String {
+    if x != 0.0 && !(1e-5..1e9).contains(&x.abs()) { format!("{x:e}") } else { format!("{x}") }
+}
+
+/// `n` of something, in the plural where there is not one: `count(2, "pair")` is "2 pairs".
+pub fn count(n: u64, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_has_no_sign_and_absence_is_a_dash() {
+        assert_eq!(fixed(-0.0004, 3), "0.000");
+        assert_eq!(fixed(-0.0006, 3), "-0.001");
+        assert_eq!(optional(None, 2), "–");
+        assert_eq!((plain(0.05), plain(1e-300), plain(0.0)), ("0.05".into(), "1e-300".into(), "0".into()));
+        assert_eq!((count(1, "pair"), count(0, "pair")), ("1 pair".into(), "0 pairs".into()));
+    }
+}

@@ -1,0 +1,7 @@
+//! One file per demo: its results as a document. Figures become tables and plots here, and
+//! sentences: each observation is computed from the results at hand and says the opposite when they
+//! show the opposite.
+
+pub mod overopt;
+pub mod page;
+pub mod toy_rlhf;
