@@ -5,7 +5,8 @@ use super::fused::token_logprob::Target;
 use anyhow::{Result, ensure};
 use std::collections::HashMap;
 
-/// Rows a shard aims at: few enough that its activations stay near the core that makes them.
+/// Rows a shard aims at: few enough that its activations stay near the core that makes them. Half as many
+/// were measured to make scoring a tenth faster and training a tenth slower.
 const SHARD_ROWS: usize = 192;
 
 /// What is wanted of each sequence.
