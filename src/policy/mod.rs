@@ -5,4 +5,5 @@
 pub mod logprob;
 pub mod optimal;
 pub mod sampling;
+pub mod support;
 pub mod tabular;
