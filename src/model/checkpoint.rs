@@ -114,8 +114,8 @@ pub fn load_model(directory: &Path) -> Result<Gpt> {
     })
 }
 
-/// Writes a checkpoint, replacing what is there in one rename: whoever reads sees the old one or the
-/// new one, whole.
+/// Writes a checkpoint beside its target and moves it there: whoever reads finds the old one, for a
+/// moment none, or the new one, but never a part of one.
 ///
 /// # Errors
 /// If the directory cannot be written; nothing is then left behind.
