@@ -3,7 +3,7 @@
 //! softmax(q Kᵀ / √D) V per head, on packed rows `[q | k | v]`. A segment is a run of rows which
 //! attend to themselves causally and to all rows of one earlier segment, their prefix: a prompt and
 //! its responses are a tree, and the prompt is computed once ("Prefix Grouper", Liu et al. 2025).
-//! No arithmetic is spent on padding beyond filling up the last [`LANES`] keys.
+//! No arithmetic is spent on padding beyond filling up the last `LANES` keys.
 
 use super::real::{LANES, Real, dot, max, sum, whole};
 use pulp::{Arch, Simd, WithSimd};

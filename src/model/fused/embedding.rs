@@ -2,7 +2,7 @@
 
 use super::real::Real;
 
-/// `x [N, C]` = wte[token] + wpe[position], from `wte [V, C]` and `wpe [P, C]`.
+/// `x [N, C]` = `wte[token] + wpe[position]`, from `wte [V, C]` and `wpe [P, C]`.
 pub fn forward<R: Real>(tokens: &[u32], positions: &[u32], wte: &[R], wpe: &[R], x: &mut [R]) {
     let c = x.len() / tokens.len().max(1);
     for ((x, &token), &position) in x.chunks_exact_mut(c.max(1)).zip(tokens).zip(positions) {
