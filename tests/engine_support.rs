@@ -17,6 +17,7 @@ const LENGTH: usize = 3;
 const PROMPT: [u32; 2] = [Vocab::BOS, 4];
 const ALL: Coverage = Coverage { mass: 1.0, max_samples: 20_000 };
 
+/// Weights so even that no response is too rare to be found by [`ALL`]'s samples.
 fn model(seed: u64) -> Gpt {
     let config = Config { n_layer: 2, initializer_range: 0.1, ..Config::mini(V as usize, 8) };
     Gpt::new(config, &Rng::new(seed)).unwrap()
@@ -77,6 +78,7 @@ fn a_full_support_is_the_enumeration() {
 fn exact_expectations_agree_with_sampling() {
     let model = model(4);
     let reference = collect(&model, ALL);
+    assert_eq!(reference.responses.len(), finished().len());
     let other = self::model(5);
     let policy = reference.policy(&other).unwrap();
     let rewards: Vec<f64> = reference.responses.iter().map(|r| reward(r)).collect();

@@ -26,15 +26,15 @@ impl Bar {
 
 impl Progress for Bar {
     fn begin(&self, stage: &str, total: u64) {
+        self.bar.reset();
+        self.bar.set_length(total);
+        self.bar.set_prefix(stage.to_string());
+        self.bar.set_message("");
         if self.wanted && self.bar.is_hidden() {
             // Not before there is something to show.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(Duration::from_millis(100));
         }
-        self.bar.reset();
-        self.bar.set_length(total);
-        self.bar.set_prefix(stage.to_string());
-        self.bar.set_message("");
     }
 
     fn advance(&self, units: u64) {

@@ -39,7 +39,8 @@ pub fn render(plot: &Plot) -> String {
         .with_label_size(15)
         .with_tick_size(if matches!(plot.marks, Marks::Bars { .. }) { 13 } else { 14 })
         .with_body_size(15)
-        .with_tick_format(TickFormat::Custom(Arc::new(tick)));
+        .with_x_tick_format(tick_format(plot.x.log))
+        .with_y_tick_format(tick_format(plot.y.log));
     if plot.x.log {
         layout = layout.with_log_x();
     }
@@ -61,9 +62,19 @@ fn legend_width(marks: &Marks) -> f64 {
     8.0 * longest.unwrap_or(0) as f64 + 45.0
 }
 
-/// Axis values in full, down to one part in ten thousand: 16384, 0.005, −2.
-fn tick(value: f64) -> String {
-    plain((value * 1e4).round() / 1e4)
+fn tick_format(log: bool) -> TickFormat {
+    TickFormat::Custom(Arc::new(move |value| tick(value, log)))
+}
+
+/// An axis value without the rounding noise of its computation: 16384, 0.005, −2, 1e-6, 1e7. A
+/// logarithmic axis has no 0 for a tiny value to stand for.
+fn tick(value: f64, log: bool) -> String {
+    let rounded: f64 = format!("{value:.9e}").parse().unwrap_or(value);
+    match rounded.abs() {
+        tiny if tiny < 1e-12 && !log => "0".into(),
+        large if large >= 1e6 => format!("{rounded:e}"),
+        _ => plain(rounded),
+    }
 }
 
 fn line_marks(lines: &[Line], x: &Axis, y: &Axis) -> Vec<Mark> {
@@ -99,4 +110,26 @@ fn bar_mark(categories: &[String], series: &[(String, Vec<f64>)]) -> Mark {
         bars = bars.with_group(category.as_str(), values.map(|((_, v), colour)| (v[i], *colour)));
     }
     Mark::Bar(bars.with_legend(series.iter().map(|(label, _)| label.as_str()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axis_values_are_rid_of_noise_and_never_rounded_to_another_value() {
+        let texts = [
+            (0.1 + 0.2, "0.3"),
+            (16384.0, "16384"),
+            (1e-5, "0.00001"),
+            (2e-7, "2e-7"),
+            (-2.0, "-2"),
+            (1e7, "1e7"),
+        ];
+        for (value, text) in texts {
+            assert_eq!((tick(value, false), tick(value, true)), (text.into(), text.into()));
+        }
+        assert_eq!(tick(-5.6e-17, false), "0", "what is left where 0 was meant");
+        assert_eq!(tick(1e-14, true), "1e-14");
+    }
 }

@@ -45,6 +45,7 @@ fn mean_section(results: &Results) -> Section {
     });
     let over_n = |y: &[f64]| mean.n.iter().map(|&n| n as f64).zip(y.iter().copied()).collect::<Vec<_>>();
     let worlds = count(results.seeds, "world");
+    let shaded = if results.seeds > 1 { ", 95 % intervals" } else { "" };
     Section {
         title: format!("The mean of {worlds}"),
         text: "The learned reward is what the selection maximises, so it cannot fall with n; the true reward owes it \
@@ -58,7 +59,7 @@ fn mean_section(results: &Results) -> Section {
             }),
             Block::Plot(Plot {
                 id: "mean",
-                title: format!("What is optimised and what is wanted: mean of {worlds}"),
+                title: format!("What is optimised and what is wanted: mean of {worlds}{shaded}"),
                 x: Axis::log("n of best-of-n"),
                 y: Axis::linear("expected reward"),
                 marks: Marks::Lines(vec![
