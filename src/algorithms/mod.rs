@@ -1,9 +1,4 @@
 //! Post-training algorithms, one file per paper. A loss is a pure function of log-probabilities that
 //! never sees a model or a task; the loop that trains with it stands beside it.
 
-pub mod bradley_terry;
-pub mod dpo;
-pub mod dpo_limit;
-pub mod ipo;
-pub mod preference_fit;
-pub mod reinforce;
+pub mod tabular;

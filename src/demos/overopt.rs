@@ -5,7 +5,7 @@ use clap::Args;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 
-use crate::algorithms::bradley_terry::{RewardFit, fit_rewards};
+use crate::algorithms::tabular::bradley_terry::{RewardFit, fit_rewards};
 use crate::demos::args::{ascending, count, defaults, number};
 use crate::demos::demo::Demo;
 use crate::foundation::preferences::PreferenceCounts;

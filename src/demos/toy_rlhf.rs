@@ -4,12 +4,12 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::algorithms::bradley_terry::PairLoss;
-use crate::algorithms::dpo::{centered, dpo_loss, implicit_rewards};
-use crate::algorithms::dpo_limit::expected_total_variation;
-use crate::algorithms::ipo::ipo_loss;
-use crate::algorithms::preference_fit::{PreferenceFit, fit_preferences};
-use crate::algorithms::reinforce::{Reinforce, train_reinforce};
+use crate::algorithms::tabular::bradley_terry::PairLoss;
+use crate::algorithms::tabular::dpo::{centered, dpo_loss, implicit_rewards};
+use crate::algorithms::tabular::dpo_limit::expected_total_variation;
+use crate::algorithms::tabular::ipo::ipo_loss;
+use crate::algorithms::tabular::preference_fit::{PreferenceFit, fit_preferences};
+use crate::algorithms::tabular::reinforce::{Reinforce, train_reinforce};
 use crate::demos::args::{ascending, count, defaults, number};
 use crate::demos::demo::Demo;
 use crate::foundation::preferences::{PairKind, PreferenceCounts};

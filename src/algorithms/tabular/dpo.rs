@@ -1,6 +1,6 @@
 //! Direct Preference Optimization (Rafailov et al. 2023).
 
-use crate::algorithms::bradley_terry::{PairLoss, bradley_terry_loss};
+use crate::algorithms::tabular::bradley_terry::{PairLoss, bradley_terry_loss};
 
 /// −log σ(β h) as a function of the margin
 ///

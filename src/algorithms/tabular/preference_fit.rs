@@ -1,6 +1,6 @@
 //! Full-batch training of a tabular policy on preference counts, for any loss of the margin.
 
-use crate::algorithms::bradley_terry::PairLoss;
+use crate::algorithms::tabular::bradley_terry::PairLoss;
 use crate::foundation::adam::{Adam, converged};
 use crate::foundation::preferences::PairKind;
 use crate::policy::tabular::{TabularPolicy, pull_back};
@@ -72,8 +72,8 @@ fn preference_gradient(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::dpo::dpo_loss;
-    use crate::algorithms::ipo::ipo_loss;
+    use crate::algorithms::tabular::dpo::dpo_loss;
+    use crate::algorithms::tabular::ipo::ipo_loss;
     use crate::foundation::stats::{log_softmax, sigmoid, total_variation};
     use crate::policy::optimal::log_optimal_policy;
     use proptest::prelude::*;

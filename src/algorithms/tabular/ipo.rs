@@ -1,6 +1,6 @@
 //! Identity Preference Optimization (Azar et al. 2023).
 
-use crate::algorithms::bradley_terry::PairLoss;
+use crate::algorithms::tabular::bradley_terry::PairLoss;
 
 /// (h − 1/(2τ))² as a function of the margin h = log(π/π_ref)(y_w) − log(π/π_ref)(y_l)
 /// (Azar et al. 2023, equation 17).
