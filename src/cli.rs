@@ -9,6 +9,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::demos::base_model::Checkpoints;
+use crate::demos::demo::Lab;
 use crate::demos::{overopt, toy_rlhf};
 use crate::report::emit::{self, OutDir};
 use crate::report::html::Provenance;
@@ -49,6 +51,14 @@ struct Global {
     /// Worker threads [default: one per core]; they change the time, never the results
     #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+
+    /// Where trained base models are kept; one that is not there is trained first
+    #[arg(long, global = true, value_name = "DIR", default_value = "checkpoints")]
+    checkpoints: PathBuf,
+
+    /// Train the base models a command needs anew, even if they are there
+    #[arg(long, global = true)]
+    retrain: bool,
 
     /// No progress bar on stderr
     #[arg(long, global = true)]
@@ -151,7 +161,7 @@ fn with_quick<D: Page>(command: Command, quick: bool) -> Command {
 
 /// The command line that gives the same results: what was typed, less where and how to show them.
 fn reproducing_command(matches: &ArgMatches) -> String {
-    const PRESENTATION: [&str; 4] = ["json", "out", "threads", "no_progress"];
+    const PRESENTATION: [&str; 6] = ["json", "out", "threads", "no_progress", "checkpoints", "retrain"];
     let Some((name, typed)) = matches.subcommand() else {
         return "rlhf-lab".into();
     };
@@ -199,7 +209,9 @@ impl Invocation {
         let start = Instant::now();
         let results = {
             let progress = Bar::new(!global.no_progress);
-            pool.install(|| demo.run(global.seed, &progress))?
+            let checkpoints = Checkpoints { directory: global.checkpoints.clone(), retrain: global.retrain };
+            let lab = Lab { seed: global.seed, checkpoints, progress: &progress };
+            pool.install(|| demo.run(&lab))?
         };
         let timing = Timing { seconds: start.elapsed().as_secs_f64(), threads };
 

@@ -1,15 +1,14 @@
 //! What the demos are there to show, at their defaults, on seeds that nothing was tuned on.
 
-use rlhf_lab::demos::demo::Demo;
+use rlhf_lab::demos::demo::{Demo, Lab};
 use rlhf_lab::demos::{overopt, toy_rlhf};
-use rlhf_lab::foundation::progress::Silent;
 
 fn toy(seed: u64) -> toy_rlhf::Results {
-    toy_rlhf::Config::default().run(seed, &Silent).unwrap()
+    toy_rlhf::Config::default().run(&Lab::quiet(seed)).unwrap()
 }
 
 fn goodhart(seed: u64) -> overopt::Results {
-    overopt::Config::default().run(seed, &Silent).unwrap()
+    overopt::Config::default().run(&Lab::quiet(seed)).unwrap()
 }
 
 /// (β, E[r*], KL, π*) by ten lines of Python: w = π_ref exp((r − 3)/β), p = w/Σw, sums with math.fsum.
@@ -100,7 +99,7 @@ fn dpo_is_as_close_to_the_optimum_as_its_labels_allow() {
 fn dpo_converges_with_data() {
     let config = toy_rlhf::Config { pairs: vec![1_000_000], steps: 1, ..Default::default() };
     for seed in 0..10 {
-        let tv = config.run(seed, &Silent).unwrap().dpo.rows[0].tv;
+        let tv = config.run(&Lab::quiet(seed)).unwrap().dpo.rows[0].tv;
         assert!(tv < 0.01, "seed {seed}: {tv}");
     }
 }

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::foundation::progress::Progress;
+use crate::demos::base_model::Checkpoints;
+use crate::foundation::progress::{Progress, Silent};
 
 /// A configured demo. The implementing struct holds the hyperparameters; it is parsed from flags,
 /// written into reports as `config`, and run.
@@ -22,7 +23,24 @@ pub trait Demo: Serialize + Sync {
         Ok(())
     }
 
-    /// Runs the demo. Equal `self` and `seed` give equal results, bit for bit on one machine, on
+    /// Runs the demo. Equal `self` and `lab.seed` give equal results, bit for bit on one machine, on
     /// any number of threads.
-    fn run(&self, seed: u64, progress: &dyn Progress) -> Result<Self::Results>;
+    fn run(&self, lab: &Lab) -> Result<Self::Results>;
+}
+
+/// Where a demo runs.
+pub struct Lab<'a> {
+    /// Seed of every random draw.
+    pub seed: u64,
+    /// Where trained base models are kept.
+    pub checkpoints: Checkpoints,
+    /// Who is told how it goes.
+    pub progress: &'a dyn Progress,
+}
+
+impl Lab<'_> {
+    /// A lab with the committed checkpoints in which nobody watches.
+    pub fn quiet(seed: u64) -> Self {
+        Self { seed, checkpoints: Checkpoints::default(), progress: &Silent }
+    }
 }

@@ -3,6 +3,7 @@
 //! Nothing here prints.
 
 pub mod args;
+pub mod base_model;
 pub mod demo;
 pub mod overopt;
 pub mod toy_rlhf;

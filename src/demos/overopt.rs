@@ -7,9 +7,8 @@ use serde::Serialize;
 
 use crate::algorithms::tabular::bradley_terry::{RewardFit, fit_rewards};
 use crate::demos::args::{ascending, count, defaults, number};
-use crate::demos::demo::Demo;
+use crate::demos::demo::{Demo, Lab};
 use crate::foundation::preferences::PreferenceCounts;
-use crate::foundation::progress::Progress;
 use crate::foundation::rng::Rng;
 use crate::foundation::stats::{
     bootstrap_mean_interval, expectation, mean, standard_error, weighted_correlation,
@@ -190,15 +189,15 @@ impl Demo for Config {
         Ok(())
     }
 
-    fn run(&self, seed: u64, progress: &dyn Progress) -> Result<Results> {
-        let root = Rng::new(seed).fork(Self::COMMAND);
+    fn run(&self, lab: &Lab) -> Result<Results> {
+        let root = Rng::new(lab.seed).fork(Self::COMMAND);
         let sizes = ascending(&self.n);
-        progress.begin("worlds", self.seeds);
+        lab.progress.begin("worlds", self.seeds);
         let worlds: Vec<World> = (0..self.seeds)
             .into_par_iter()
             .map(|index| {
                 let world = self.experiment(&sizes, &root.fork("world").fork(index));
-                progress.advance(1);
+                lab.progress.advance(1);
                 world
             })
             .collect();

@@ -11,7 +11,7 @@ use crate::algorithms::tabular::ipo::ipo_loss;
 use crate::algorithms::tabular::preference_fit::{PreferenceFit, fit_preferences};
 use crate::algorithms::tabular::reinforce::{Reinforce, train_reinforce};
 use crate::demos::args::{ascending, count, defaults, number};
-use crate::demos::demo::Demo;
+use crate::demos::demo::{Demo, Lab};
 use crate::foundation::preferences::{PairKind, PreferenceCounts};
 use crate::foundation::progress::Progress;
 use crate::foundation::rng::Rng;
@@ -232,30 +232,31 @@ impl Demo for Config {
         Ok(())
     }
 
-    fn run(&self, seed: u64, progress: &dyn Progress) -> Result<Results> {
-        let lab = Lab::new(self, seed);
+    fn run(&self, lab: &Lab) -> Result<Results> {
+        let experiment = Experiment::new(self, lab.seed);
+        let progress = lab.progress;
         progress.begin("closed form", 1);
-        let closed_form = lab.closed_form();
+        let closed_form = experiment.closed_form();
         progress.begin("REINFORCE", self.steps);
-        let reinforce = lab.reinforce(progress);
+        let reinforce = experiment.reinforce(progress);
         progress.begin("DPO", self.pairs.len() as u64);
-        let (dpo, log_pi) = lab.dpo(progress);
-        let implicit_reward = lab.implicit_reward(&log_pi);
+        let (dpo, log_pi) = experiment.dpo(progress);
+        let implicit_reward = experiment.implicit_reward(&log_pi);
         progress.begin("noiseless preferences", 2);
-        let dpo_trap = lab.trap(progress);
+        let dpo_trap = experiment.trap(progress);
         Ok(Results { closed_form, reinforce, dpo, implicit_reward, dpo_trap })
     }
 }
 
 /// The world, its optimum and the random streams that the five demos share.
-struct Lab<'a> {
+struct Experiment<'a> {
     config: &'a Config,
     world: CategoricalWorld,
     log_star: Vec<f64>,
     rng: Rng,
 }
 
-impl<'a> Lab<'a> {
+impl<'a> Experiment<'a> {
     fn new(config: &'a Config, seed: u64) -> Self {
         let world = CategoricalWorld::six_answers();
         let log_star = log_optimal_policy(&world.log_ref, &world.reward, config.beta);

@@ -2,6 +2,7 @@
 //! progress interface. Depends on `std` and the `rand` family only, never on Candle.
 
 pub mod adam;
+pub mod demonstration;
 pub mod preferences;
 pub mod progress;
 pub mod rng;

@@ -11,6 +11,8 @@ pub trait Progress: Sync {
     fn reach(&self, units: u64);
     /// The live value of a metric, such as `tv 0.012`.
     fn metric(&self, text: &str);
+    /// Something the user should know, and did not ask for, such as that a model is trained first.
+    fn note(&self, text: &str);
 }
 
 /// Listens to nothing: for tests, benches and redirected output.
@@ -22,4 +24,5 @@ impl Progress for Silent {
     fn advance(&self, _units: u64) {}
     fn reach(&self, _units: u64) {}
     fn metric(&self, _text: &str) {}
+    fn note(&self, _text: &str) {}
 }

@@ -9,6 +9,7 @@
 //! function as the pseudo-random function: a node is a 256-bit key, its draws are the key stream
 //! with nonce 0, and a child's key is the key stream with the child's label as nonces.
 
+use rand::RngExt as _;
 use rand::distr::{Distribution, StandardUniform};
 use rand::rand_core::{Rng as _, SeedableRng, TryRng};
 use rand::seq::SliceRandom;
@@ -90,6 +91,11 @@ impl Rng {
     /// A draw from the standard normal distribution.
     pub fn normal(&mut self) -> f64 {
         StandardNormal.sample(self)
+    }
+
+    /// A uniform draw from `0..n`. `n` must be positive.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.random_range(0..n)
     }
 
     /// An index drawn with probability proportional to `weights`, by inversion: one uniform draw,

@@ -64,12 +64,17 @@ pub fn mean(x: &[f64]) -> Option<f64> {
 
 /// Standard error of the mean, s/√n with the sample standard deviation (n − 1); `None` below two values.
 pub fn standard_error(x: &[f64]) -> Option<f64> {
+    Some(standard_deviation(x)? / (x.len() as f64).sqrt())
+}
+
+/// The sample standard deviation, with n − 1 below the line; `None` for fewer than two values.
+pub fn standard_deviation(x: &[f64]) -> Option<f64> {
     if x.len() < 2 {
         return None;
     }
     let mean = mean(x)?;
     let squares: f64 = x.iter().map(|v| (v - mean).powi(2)).sum();
-    Some((squares / (x.len() - 1) as f64 / x.len() as f64).sqrt())
+    Some((squares / (x.len() - 1) as f64).sqrt())
 }
 
 /// Pearson correlation of x and y under the distribution proportional to `w`; `None` where one of

@@ -7,6 +7,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, InplaceOp2, Tensor, bail};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::fmt;
 
 /// Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,6 +81,18 @@ impl Schedule {
     }
 }
 
+/// A gradient with an infinity or a NaN in it: training has diverged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonFiniteGradient;
+
+impl fmt::Display for NonFiniteGradient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the gradient is not finite: training has diverged, lower the learning rate")
+    }
+}
+
+impl std::error::Error for NonFiniteGradient {}
+
 /// The optimiser of one model.
 #[derive(Clone, Debug)]
 pub struct Adam {
@@ -115,8 +128,8 @@ impl Adam {
     /// One step down `gradients`. Returns the gradient's norm before clipping.
     ///
     /// # Errors
-    /// If there is no gradient of the model's parameters, or one that is not finite; the parameters
-    /// are then as they were.
+    /// If there is no gradient of the model's parameters, or it is not finite ([`NonFiniteGradient`]);
+    /// the parameters are then as they were.
     pub fn descend(&mut self, model: &Gpt, gradients: &GradStore, lr: f64) -> Result<f64> {
         let gradient = gradients
             .get(model.parameters())
@@ -135,7 +148,8 @@ impl Adam {
         );
         let op = Update { adam: RefCell::new(self), lr, norm: RefCell::new(0.0) };
         parameters.inplace_op2(gradient, &op)?;
-        Ok(op.norm.into_inner())
+        let norm = op.norm.into_inner();
+        if norm.is_finite() { Ok(norm) } else { Err(NonFiniteGradient.into()) }
     }
 
     fn update_slices(&mut self, parameters: &mut [f32], gradient: &[f32], lr: f64, scale: f32) {
@@ -189,14 +203,14 @@ impl InplaceOp2 for Update<'_> {
         };
         let (parameters, gradient) = (&mut parameters[p0..p1], &gradient[g0..g1]);
         let norm = norm(gradient);
+        *self.norm.borrow_mut() = norm;
         if !norm.is_finite() {
-            bail!("the gradient is not finite (norm {norm}): lower the learning rate");
+            return Ok(());
         }
         let mut adam = self.adam.borrow_mut();
         // 1e-6 as in `torch.nn.utils.clip_grad_norm_`.
         let scale = adam.config.clip_norm.map_or(1.0, |most| (most / (norm + 1e-6)).min(1.0));
         adam.update_slices(parameters, gradient, self.lr, scale as f32);
-        *self.norm.borrow_mut() = norm;
         Ok(())
     }
 }
@@ -244,7 +258,7 @@ mod tests {
         let mut adam = Adam::new(AdamConfig::adam(), 2);
         let bad = Tensor::new(&[f32::NAN, 0.0], &Device::Cpu).unwrap();
         let error = adam.update(&parameters, &bad, 0.1).unwrap_err();
-        assert!(error.to_string().contains("not finite"), "{error}");
+        assert!(error.is::<NonFiniteGradient>(), "{error}");
         assert_eq!(parameters.to_vec1::<f32>().unwrap(), [1.0, 2.0]);
         let short = Tensor::new(&[0.0_f32], &Device::Cpu).unwrap();
         assert!(adam.update(&parameters, &short, 0.1).is_err());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::foundation::progress::Progress;
+use crate::report::emit;
 
 /// A progress bar with the live metric in its message; silent when stderr is no terminal.
 pub struct Bar {
@@ -49,6 +50,10 @@ impl Progress for Bar {
         if !self.bar.is_hidden() {
             self.bar.set_message(text.to_string());
         }
+    }
+
+    fn note(&self, text: &str) {
+        self.bar.suspend(|| emit::to_stderr(&format!("{text}\n")));
     }
 }
 

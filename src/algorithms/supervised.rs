@@ -1,0 +1,72 @@
+//! Supervised fine-tuning: imitate demonstrations.
+
+use anyhow::{Context, Result};
+use candle_core::Tensor;
+use serde::{Deserialize, Serialize};
+
+use crate::foundation::demonstration::Demonstration;
+use crate::foundation::progress::Progress;
+use crate::foundation::rng::Rng;
+use crate::model::gpt::Gpt;
+use crate::model::optim::{Adam, AdamConfig, Decay, Schedule};
+use crate::policy::logprob::{TokenLogProbs, token_logprobs};
+
+/// The mean cross-entropy of all response tokens of a batch, nats: −1/Σₛ|yₛ| Σₛ,ₜ log π(yₛₜ | xₛ, yₛ₍<ₜ₎).
+///
+/// # Errors
+/// If there is no token to average over.
+pub fn cross_entropy(logprobs: &TokenLogProbs) -> Result<Tensor> {
+    anyhow::ensure!(logprobs.values.elem_count() > 0, "a cross-entropy needs at least one response token");
+    Ok(logprobs.values.mean_all()?.neg()?)
+}
+
+/// AdamW under a linear warm-up and a cosine to zero, with the gradient's norm clipped at 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Supervised {
+    /// Updates.
+    pub steps: usize,
+    /// Demonstrations per update.
+    pub batch: usize,
+    /// Largest learning rate.
+    pub lr: f64,
+    /// Updates to reach it.
+    pub warmup: usize,
+}
+
+impl Supervised {
+    /// Trains `model` in place on demonstrations that `draw` makes; step s draws from `rng.fork(s)`.
+    /// Returns the loss of the last batch before its update.
+    ///
+    /// # Errors
+    /// If a demonstration does not fit the model, or the gradient is no longer finite; the error names
+    /// the step.
+    pub fn train(
+        &self,
+        model: &Gpt,
+        rng: &Rng,
+        progress: &dyn Progress,
+        mut draw: impl FnMut(&mut Rng) -> Demonstration,
+    ) -> Result<f64> {
+        let schedule =
+            Schedule { lr: self.lr, warmup: self.warmup, decay: Decay::Cosine { total: self.steps } };
+        let mut adam = Adam::for_model(AdamConfig::adamw(), model);
+        let mut last = f64::NAN;
+        for step in 1..=self.steps {
+            let mut rng = rng.fork(step);
+            let batch: Vec<Demonstration> = (0..self.batch).map(|_| draw(&mut rng)).collect();
+            let prompts: Vec<&[u32]> = batch.iter().map(|d| d.prompt.as_slice()).collect();
+            let responses: Vec<&[u32]> = batch.iter().map(|d| d.response.as_slice()).collect();
+            let update = || -> Result<f64> {
+                let loss = cross_entropy(&token_logprobs(model, &prompts, &responses)?)?;
+                adam.minimize(model, &loss, schedule.at(step))?;
+                Ok(f64::from(loss.to_scalar::<f32>()?))
+            };
+            last = { update }().with_context(|| format!("supervised step {step} of {}", self.steps))?;
+            progress.advance(1);
+            if step.is_multiple_of(20) {
+                progress.metric(&format!("loss {last:.3}"));
+            }
+        }
+        Ok(last)
+    }
+}
