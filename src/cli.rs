@@ -11,7 +11,7 @@ use clap_complete::Shell;
 
 use crate::demos::base_model::Checkpoints;
 use crate::demos::demo::Lab;
-use crate::demos::{overopt, toy_rlhf};
+use crate::demos::{overopt, pretrain, reason_grpo, star, test_time, toy_rlhf};
 use crate::report::emit::{self, OutDir};
 use crate::report::html::Provenance;
 use crate::report::json::{self, Envelope, Timing};
@@ -73,6 +73,18 @@ enum DemoCommand {
     /// Goodhart's law, exactly: best-of-n under a learned reward model against the true reward
     #[command(after_help = "Example: rlhf-lab overopt --pairs 10000 --seeds 100 --out report")]
     Overopt(overopt::Config),
+    /// GRPO and REINFORCE with a rule reward: a small model learns to think, or to be lazy
+    #[command(after_help = "Example: rlhf-lab reason-grpo --algo grpo --steps 300 --lr 1e-4 --out report")]
+    ReasonGrpo(reason_grpo::Config),
+    /// STaR: sample chains of thought, keep those with right answers, retrain, repeat
+    #[command(after_help = "Example: rlhf-lab star --rounds 8 --problems 4000 --out report")]
+    Star(star::Config),
+    /// Test-time compute: forced formats, majority votes and a verifier of steps, accuracy against tokens
+    #[command(after_help = "Example: rlhf-lab test-time --policy base --k 1,8,64 --out report")]
+    TestTime(test_time::Config),
+    /// Train the base models that the other commands start from, or check that training makes them again
+    #[command(after_help = "Example: rlhf-lab pretrain --models reason-base --check")]
+    Pretrain(pretrain::Config),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example: rlhf-lab completions bash > ~/.local/share/bash-completion/completions/rlhf-lab"
@@ -103,6 +115,10 @@ pub fn run() -> Result<ExitCode> {
     match cli.demo {
         DemoCommand::ToyRlhf(config) => invocation.execute(&config),
         DemoCommand::Overopt(config) => invocation.execute(&config),
+        DemoCommand::ReasonGrpo(config) => invocation.execute(&config),
+        DemoCommand::Star(config) => invocation.execute(&config),
+        DemoCommand::TestTime(config) => invocation.execute(&config),
+        DemoCommand::Pretrain(config) => invocation.execute(&config),
         DemoCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(false), "rlhf-lab", &mut script);
@@ -129,6 +145,10 @@ fn command(quick: bool) -> Command {
     let command = Cli::command();
     let command = with_quick::<toy_rlhf::Config>(command, quick);
     let command = with_quick::<overopt::Config>(command, quick);
+    let command = with_quick::<reason_grpo::Config>(command, quick);
+    let command = with_quick::<star::Config>(command, quick);
+    let command = with_quick::<test_time::Config>(command, quick);
+    let command = with_quick::<pretrain::Config>(command, quick);
     command.mut_args(considerate).mut_subcommands(|demo| demo.mut_args(considerate))
 }
 

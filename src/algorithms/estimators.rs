@@ -73,6 +73,11 @@ impl KlEstimator {
     }
 }
 
+/// k3 of one token from log(π_ref/π), as a plain number.
+pub fn k3(log_ratio: f64) -> f64 {
+    (log_ratio.exp_m1() - log_ratio).max(0.0)
+}
+
 /// ρ = π/π_old, from log-probabilities.
 pub fn importance_ratio(logp: &Tensor, old: &Tensor) -> Result<Tensor> {
     Ok((logp - old)?.exp()?)
@@ -223,6 +228,7 @@ mod tests {
         let k3 = KlEstimator::K3.estimate(&logp, &zeros).unwrap();
         assert!(values(&k3).iter().all(|&k| k >= 0.0 && k.is_finite()));
         assert!((values(&k3)[6] - 0.5e-12).abs() < 1e-15); // To second order d²/2.
+        close(&values(&k3)[1..8], &differences.map(|d| super::k3(-d))[1..8], 1e-15);
         let gradients = k3.sum_all().unwrap().backward().unwrap();
         let gradient = values(gradients.get(&logp).unwrap());
         let want: Vec<f64> = differences.iter().map(|d: &f64| 1.0 - (-d).exp()).collect();

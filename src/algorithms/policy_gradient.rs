@@ -7,7 +7,7 @@ use std::fmt;
 use anyhow::Result;
 use candle_core::Tensor;
 
-use super::estimators::in_f64;
+use super::estimators::{in_f64, k3};
 use crate::foundation::rng::Rng;
 use crate::model::gpt::Gpt;
 use crate::model::optim::{Adam, AdamConfig, NonFiniteGradient};
@@ -64,6 +64,14 @@ pub struct Experience {
     pub old: Vec<f64>,
     /// log π_ref of every token, `[Σ lengths]`.
     pub reference: Vec<f64>,
+}
+
+impl Experience {
+    /// KL(π_old ‖ π_ref) per token, nats: the mean of k3 over all tokens.
+    pub fn kl_per_token(&self) -> f64 {
+        let k3: f64 = self.old.iter().zip(&self.reference).map(|(old, reference)| k3(reference - old)).sum();
+        k3 / self.old.len().max(1) as f64
+    }
 }
 
 /// How to train.

@@ -20,20 +20,40 @@ pub fn cross_entropy(logprobs: &TokenLogProbs) -> Result<Tensor> {
     Ok(logprobs.values.mean_all()?.neg()?)
 }
 
-/// AdamW under a linear warm-up and a cosine to zero, with the gradient's norm clipped at 1.
+/// AdamW with the gradient's norm clipped at 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supervised {
     /// Updates.
     pub steps: usize,
     /// Demonstrations per update.
     pub batch: usize,
-    /// Largest learning rate.
-    pub lr: f64,
-    /// Updates to reach it.
-    pub warmup: usize,
+    /// Learning rate of each update.
+    pub schedule: Schedule,
 }
 
 impl Supervised {
+    /// `steps` updates under a linear warm-up to `lr` and half a cosine down to zero.
+    pub fn cosine(steps: usize, batch: usize, lr: f64, warmup: usize) -> Self {
+        Self { steps, batch, schedule: Schedule { lr, warmup, decay: Decay::Cosine { total: steps } } }
+    }
+
+    /// `steps` updates under a linear warm-up to `lr`, which then stays.
+    pub fn constant(steps: usize, batch: usize, lr: f64, warmup: usize) -> Self {
+        Self { steps, batch, schedule: Schedule { lr, warmup, decay: Decay::Constant } }
+    }
+
+    /// The same with `divisor` times fewer updates, of warm-up too.
+    pub fn shortened(self, divisor: u64) -> Self {
+        let shorter = |steps: usize| (steps as u64).div_ceil(divisor.max(1)) as usize;
+        let Schedule { lr, warmup, decay } = self.schedule;
+        let decay = match decay {
+            Decay::Constant => Decay::Constant,
+            Decay::Cosine { total } => Decay::Cosine { total: shorter(total) },
+        };
+        let schedule = Schedule { lr, warmup: shorter(warmup), decay };
+        Self { steps: shorter(self.steps), batch: self.batch, schedule }
+    }
+
     /// Trains `model` in place on demonstrations that `draw` makes; step s draws from `rng.fork(s)`.
     /// Returns the loss of the last batch before its update.
     ///
@@ -47,8 +67,6 @@ impl Supervised {
         progress: &dyn Progress,
         mut draw: impl FnMut(&mut Rng) -> Demonstration,
     ) -> Result<f64> {
-        let schedule =
-            Schedule { lr: self.lr, warmup: self.warmup, decay: Decay::Cosine { total: self.steps } };
         let mut adam = Adam::for_model(AdamConfig::adamw(), model);
         let mut last = f64::NAN;
         for step in 1..=self.steps {
@@ -58,7 +76,7 @@ impl Supervised {
             let responses: Vec<&[u32]> = batch.iter().map(|d| d.response.as_slice()).collect();
             let update = || -> Result<f64> {
                 let loss = cross_entropy(&token_logprobs(model, &prompts, &responses)?)?;
-                adam.minimize(model, &loss, schedule.at(step))?;
+                adam.minimize(model, &loss, self.schedule.at(step))?;
                 Ok(f64::from(loss.to_scalar::<f32>()?))
             };
             last = { update }().with_context(|| format!("supervised step {step} of {}", self.steps))?;

@@ -10,7 +10,7 @@ pub fn render(curves: &[Curve]) -> Result<Vec<u8>> {
     writer.write_record(["curve", "x_name", "x", "metric", "value"])?;
     for curve in curves {
         for (x, metric, value) in &curve.points {
-            writer.write_record([curve.name, &curve.x_name, &x.to_string(), metric, &value.to_string()])?;
+            writer.write_record([&curve.name, &curve.x_name, &x.to_string(), metric, &value.to_string()])?;
         }
     }
     Ok(writer.into_inner()?)
@@ -23,7 +23,7 @@ mod tests {
     #[test]
     fn one_value_per_line() {
         let points = vec![(2.0, "kl".to_string(), 0.25), (2.0, "a,b".to_string(), -1.0)];
-        let curve = Curve { name: "demo", x_name: "step".into(), points };
+        let curve = Curve { name: "demo".into(), x_name: "step".into(), points };
         let text = String::from_utf8(render(&[curve]).unwrap()).unwrap();
         assert_eq!(text, "curve,x_name,x,metric,value\ndemo,step,2,kl,0.25\ndemo,step,2,\"a,b\",-1\n");
     }

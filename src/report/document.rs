@@ -133,7 +133,7 @@ impl Line {
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// What was recorded, such as `reinforce`.
-    pub name: &'static str,
+    pub name: String,
     /// Name of the independent variable.
     pub x_name: String,
     /// (x, metric, value).
@@ -141,10 +141,11 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// From rows as they stand in `results`: the first field is the independent variable, every
-    /// other number a metric under its JSON name (`policy[2]` for the third entry of an array).
-    pub fn from_rows<R: Serialize>(name: &'static str, rows: &[R]) -> Self {
-        let mut curve = Self { name, x_name: String::new(), points: Vec::new() };
+    /// From rows as they stand in `results`: the first field is the independent variable, every other
+    /// number a metric under its JSON name (`share.full` for a field of a field, `policy[2]` for the
+    /// third entry of an array).
+    pub fn from_rows<R: Serialize>(name: impl Into<String>, rows: &[R]) -> Self {
+        let mut curve = Self { name: name.into(), x_name: String::new(), points: Vec::new() };
         for row in rows {
             let Ok(Value::Object(fields)) = serde_json::to_value(row) else {
                 continue;
@@ -156,18 +157,31 @@ impl Curve {
             curve.x_name.clone_from(x_name);
             let Some(x) = x.as_f64() else { continue };
             for (metric, value) in fields {
-                match value {
-                    Value::Array(entries) => {
-                        let numbers = entries.iter().enumerate();
-                        curve.points.extend(numbers.filter_map(|(i, entry)| {
-                            entry.as_f64().map(|v| (x, format!("{metric}[{i}]"), v))
-                        }));
-                    }
-                    _ => curve.points.extend(value.as_f64().map(|v| (x, metric.clone(), v))),
-                }
+                numbers(metric.clone(), value, &mut |metric, number| curve.points.push((x, metric, number)));
             }
         }
         curve
+    }
+}
+
+/// Calls `found` with every number in `value` and its path.
+fn numbers(path: String, value: &Value, found: &mut impl FnMut(String, f64)) {
+    match value {
+        Value::Array(entries) => {
+            for (i, entry) in entries.iter().enumerate() {
+                numbers(format!("{path}[{i}]"), entry, found);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                numbers(format!("{path}.{name}"), field, found);
+            }
+        }
+        value => {
+            if let Some(number) = value.as_f64() {
+                found(path, number);
+            }
+        }
     }
 }
 
@@ -176,20 +190,34 @@ mod tests {
     use super::*;
 
     #[derive(Serialize)]
+    struct Share {
+        full: f64,
+    }
+
+    #[derive(Serialize)]
     struct Row {
         step: u64,
         kl: f64,
         label: &'static str,
+        share: Share,
         policy: [f64; 2],
         missing: Option<f64>,
     }
 
     #[test]
     fn a_curve_takes_every_number_under_its_json_name() {
-        let rows = [Row { step: 5, kl: 0.5, label: "x", policy: [0.25, 0.75], missing: None }];
+        let rows = [Row {
+            step: 5,
+            kl: 0.5,
+            label: "x",
+            share: Share { full: 0.1 },
+            policy: [0.25, 0.75],
+            missing: None,
+        }];
         let curve = Curve::from_rows("demo", &rows);
         assert_eq!(curve.x_name, "step");
-        let want = [(5.0, "kl", 0.5), (5.0, "policy[0]", 0.25), (5.0, "policy[1]", 0.75)];
+        let want =
+            [(5.0, "kl", 0.5), (5.0, "share.full", 0.1), (5.0, "policy[0]", 0.25), (5.0, "policy[1]", 0.75)];
         assert_eq!(curve.points, want.map(|(x, m, v)| (x, m.to_string(), v)));
     }
 }

@@ -2,4 +2,8 @@
 //! wording for each way the figures can turn out, and none where they say nothing.
 
 pub mod overopt;
+pub mod pretrain;
+pub mod reason_grpo;
+pub mod star;
+pub mod test_time;
 pub mod toy_rlhf;

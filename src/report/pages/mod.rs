@@ -4,4 +4,8 @@
 
 pub mod overopt;
 pub mod page;
+pub mod pretrain;
+pub mod reason_grpo;
+pub mod star;
+pub mod test_time;
 pub mod toy_rlhf;

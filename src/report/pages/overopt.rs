@@ -173,5 +173,5 @@ fn mean_curve(mean: &Mean) -> Curve {
         let present = metrics.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?)));
         points.extend(present.map(|(name, value)| (n as f64, name, value)));
     }
-    Curve { name: "mean", x_name: "n".into(), points }
+    Curve { name: "mean".into(), x_name: "n".into(), points }
 }

@@ -9,3 +9,4 @@ pub mod data;
 pub mod evaluation;
 pub mod problem;
 pub mod response;
+pub mod voting;

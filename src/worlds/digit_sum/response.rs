@@ -64,6 +64,31 @@ impl Parsed {
     }
 }
 
+/// Steps of a complete chain that do not follow from what stands before them, the answer being the last
+/// step; `None` if the response is not complete, direct, or its chain has another number of steps.
+pub fn slips(problem: &Problem, response: &Parsed) -> Option<u32> {
+    let (format, answer) = (response.format?, response.answer?);
+    let right = problem.chain(format);
+    if !response.complete || format == Format::Direct || response.chain.len() != right.len() {
+        return None;
+    }
+    // How far each written sum is off, modulo 10: a slip is where that changes.
+    let off = response.chain.iter().zip(&right).map(|(wrote, right)| (10 + wrote - right) % 10);
+    let off = off.chain([(10 + answer - problem.answer()) % 10]);
+    let slip = |before: &mut u8, off: u8| {
+        let slipped = off != *before;
+        *before = off;
+        Some(u32::from(slipped))
+    };
+    Some(off.scan(0, slip).sum())
+}
+
+/// The probability that `slips` slips of uniform size cancel, so that the answer is right all the same:
+/// 1, 0, 1/9, 8/81, .. to 1/10.
+pub fn chance_of_cancelling(slips: u32) -> f64 {
+    (0..slips).fold(1.0, |chance, _| (1.0 - chance) / 9.0)
+}
+
 /// What a complete response is paid besides its answer.
 pub const FORMAT_BONUS: f64 = 0.1;
 
@@ -143,6 +168,33 @@ mod tests {
         assert_eq!(pays("A 6 6 </s>"), 1.0);
         assert_eq!(pays("6 </s>"), 0.0);
         assert_eq!(pays(""), 0.0);
+    }
+
+    #[test]
+    fn slips_are_counted_where_they_happen() {
+        let problem = Problem::new(&[3, 5, 9, 2, 7]);
+        let count = |text: &str| slips(&problem, &parse(text));
+        assert_eq!(count("T 3 8 7 9 6 A 6 </s>"), Some(0));
+        assert_eq!(count("T 3 9 8 0 7 A 7 </s>"), Some(1)); // One slip, carried along.
+        assert_eq!(count("T 3 9 7 9 6 A 6 </s>"), Some(2)); // Slipped and came back.
+        assert_eq!(count("T 3 8 7 9 6 A 5 </s>"), Some(1)); // Only the answer is not copied.
+        assert_eq!(count("S 9 9 7 A 8 </s>"), Some(4)); // Off by 1, 0, 1, 2.
+        assert_eq!(count("T 3 8 7 9 A 9 </s>"), None); // A step is missing.
+        assert_eq!(count("T 3 8 7 9 6 A 6"), None);
+        assert_eq!(count("A 6 </s>"), None);
+    }
+
+    /// Against enumeration of all offsets 1 to 9.
+    #[test]
+    fn the_chance_of_cancelling_is_that_of_uniform_slips() {
+        let mut off = [0_u64; 10];
+        off[0] = 1;
+        for slips in 0..6 {
+            let total: u64 = off.iter().sum();
+            let chance = off[0] as f64 / total as f64;
+            assert!((chance_of_cancelling(slips) - chance).abs() < 1e-12, "{slips}");
+            off = std::array::from_fn(|to| (1..10).map(|by| off[(to + 10 - by) % 10]).sum());
+        }
     }
 
     proptest! {
