@@ -29,7 +29,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-const DEMOS: [&str; 2] = ["toy-rlhf", "overopt"];
+const DEMOS: [&str; 6] = ["toy-rlhf", "overopt", "reason-grpo", "star", "test-time", "pretrain"];
 
 #[test]
 fn json_follows_the_contract() {
@@ -67,6 +67,32 @@ fn json_follows_the_contract() {
     has(&overopt["seed0"], &["n_seen", "corr_weighted", "corr", "rows"]);
     has(&overopt["seed0"]["rows"][0], &["n", "kl", "kl_formula", "proxy", "gold", "gold_select"]);
     has(&overopt["mean"], &["n", "proxy", "gold", "gold_se"]);
+
+    let reason = &json(&["reason-grpo", "--quick"])["results"];
+    let examination = ["greedy", "sampled", "forced"];
+    has(&reason["base"], &examination);
+    has(&reason["base"]["greedy"], &["acc", "length", "chain_ok", "share"]);
+    for part in [&reason["base"]["sampled"]["share"], &reason["base"]["forced"]] {
+        has(part, &["direct", "short", "full"]);
+    }
+    assert_eq!(
+        (&reason["runs"][0]["algo"], &reason["runs"][1]["algo"]),
+        (&"grpo".into(), &"reinforce".into())
+    );
+    for run in reason["runs"].as_array().unwrap() {
+        has(&run["final"], &examination);
+        has(&run["curve"][0], &["step", "reward", "acc", "length", "share", "kl"]);
+        assert_eq!(run["curve"][0]["kl"], 0.0);
+        assert!(run["diverged"].is_null());
+    }
+
+    let star = &json(&["star", "--quick"])["results"];
+    has(&star["start"], &["acc", "chain_ok"]);
+    has(&star["rounds"][1], &["round", "sampled", "kept", "kept_wrong_chain", "acc", "chain_ok"]);
+    has(&star["controls"][1], &["name", "acc", "chain_ok"]);
+
+    let test_time = &json(&["test-time", "--quick"])["results"];
+    has(&test_time["rows"][0], &["strategy", "k", "acc", "tokens"]);
 }
 
 #[test]
@@ -105,7 +131,7 @@ fn leaves<'a>(path: String, value: &'a Value, found: &mut Vec<(String, &'a Value
 /// serde_json writes NaN and infinities as null, so a null that the contract does not know is one.
 #[test]
 fn no_run_reports_a_number_that_is_none() {
-    let extremes: [&[&str]; 11] = [
+    let extremes: [&[&str]; 16] = [
         &["toy-rlhf", "--quick", "--sweep", "-0,0,1"],
         &["overopt", "--quick", "--l2", "-0", "--n", "5"],
         &["toy-rlhf", "--quick"],
@@ -117,6 +143,11 @@ fn no_run_reports_a_number_that_is_none() {
         &["overopt", "--quick", "--concentration", "0.05", "--answers", "20000", "--steps", "20"],
         &["overopt", "--quick", "--pairs", "20", "--lr", "10", "--l2", "1000"],
         &["overopt", "--quick", "--concentration", "1000"],
+        &["reason-grpo", "--quick", "--k-min", "1", "--k-max", "1", "--group", "2", "--prompts", "1"],
+        &["reason-grpo", "--quick", "--lr", "0", "--beta", "0", "--clip", "0", "--inner", "1"],
+        &["star", "--quick", "--rounds", "1", "--problems", "1", "--evaluation", "1", "--batch", "1"],
+        &["test-time", "--quick", "--k", "3", "--problems", "2"],
+        &["pretrain", "--quick", "--models", "star-base"],
     ];
     for args in extremes {
         let report = json(args);
@@ -124,7 +155,8 @@ fn no_run_reports_a_number_that_is_none() {
         leaves(String::new(), &report, &mut found);
         for (path, leaf) in found {
             let may_be_missing =
-                ["loose_from", "corr", "corr_weighted", "tv_expected"].iter().any(|key| path.ends_with(key));
+                ["loose_from", "corr", "corr_weighted", "tv_expected", "chain_ok", "diverged", "check"];
+            let may_be_missing = may_be_missing.iter().any(|key| path.ends_with(key));
             assert!(!leaf.is_null() || may_be_missing, "{args:?}: {path} is null");
         }
     }
@@ -132,10 +164,72 @@ fn no_run_reports_a_number_that_is_none() {
     assert!(alone["results"]["mean"]["gold_se"][0].is_null(), "one world has no standard error");
 }
 
+/// A learning rate of 1e9 ends in a report that says at which step, and not in one full of NaN.
+#[test]
+fn divergence_is_a_result() {
+    let report = json(&["reason-grpo", "--quick", "--steps", "20", "--lr", "1e9"]);
+    for run in report["results"]["runs"].as_array().unwrap() {
+        let step = run["diverged"]["step"].as_u64().expect("training at 1e9 diverges");
+        assert_eq!(run["curve"].as_array().unwrap().len() as u64, step - 1);
+        assert!(run["final"].is_null() && step < 20);
+    }
+    let stdout = text(&lab(&["reason-grpo", "--quick", "--steps", "20", "--lr", "1e9"]).stdout);
+    assert!(
+        stdout.contains("GRPO diverged") && stdout.contains("at step") && !stdout.contains("NaN"),
+        "{stdout}"
+    );
+    let output = lab(&["star", "--quick", "--lr", "1e30"]);
+    let stderr = text(&output.stderr);
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains("diverged") && stderr.contains("step"), "{stderr}");
+}
+
+/// Copies the committed checkpoints into a directory that a test may spoil.
+fn checkpoints() -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["reason-base", "star-base"] {
+        let (from, to) = (Path::new("checkpoints").join(name), copy.path().join(name));
+        fs::create_dir(&to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    copy
+}
+
+#[test]
+fn a_damaged_checkpoint_is_an_error_that_names_the_file() {
+    for (file, content) in [
+        ("model.safetensors", ""),
+        ("config.json", "{}"),
+        ("recipe.json", "nonsense"),
+        ("tokenizer.json", "[]"),
+    ] {
+        let copy = checkpoints();
+        fs::write(copy.path().join("reason-base").join(file), content).unwrap();
+        let output = lab(&["reason-grpo", "--quick", "--checkpoints", copy.path().to_str().unwrap()]);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{file}: {stderr}");
+        assert!(stderr.contains(file) && stderr.lines().count() == 1, "{file}: {stderr}");
+        assert!(output.stdout.is_empty(), "{file}");
+    }
+}
+
+#[test]
+fn pretrain_checks_what_is_there_and_needs_it_whole() {
+    let (empty, copy) = (tempfile::tempdir().unwrap(), checkpoints());
+    let quick = lab(&["pretrain", "--quick", "--checkpoints", empty.path().to_str().unwrap()]);
+    assert!(quick.status.success());
+    assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "a shortened model is not kept");
+    let none = lab(&["pretrain", "--check", "--quick", "--checkpoints", copy.path().to_str().unwrap()]);
+    assert_eq!(none.status.code(), Some(2), "{}", text(&none.stderr));
+}
+
 #[test]
 fn bad_input_is_a_usage_error_that_names_the_flag() {
     let many = (1..=2000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-    let cases: [(&[&str], &str); 32] = [
+    let cases: [(&[&str], &str); 47] = [
         (&["toy-rlhf", "--dpo-steps", "10000000", "--pairs", &many], "--pairs"),
         (&["toy-rlhf", "--sweep", &many], "--sweep"),
         (
@@ -171,6 +265,21 @@ fn bad_input_is_a_usage_error_that_names_the_flag() {
         (&["overopt", "--seeds", "10000", "--steps", "1000000"], "--steps"),
         (&["overopt", "--n", "0"], "--n"),
         (&["overopt", "--concentration", "0"], "--concentration"),
+        (&["reason-grpo", "--group", "1"], "--group"),
+        (&["reason-grpo", "--k-min", "8", "--k-max", "2"], "--k-min"),
+        (&["reason-grpo", "--k-max", "9"], "--k-max"),
+        (&["reason-grpo", "--algo", "ppo"], "--algo"),
+        (&["reason-grpo", "--algo", ""], "--algo"),
+        (&["reason-grpo", "--lr", "nan"], "--lr"),
+        (&["reason-grpo", "--beta", "-1"], "--beta"),
+        (&["reason-grpo", "--clip", "2"], "--clip"),
+        (&["reason-grpo", "--prompts", "4096", "--group", "4096"], "--prompts"),
+        (&["star", "--rounds", "0"], "--rounds"),
+        (&["star", "--batch", "1000000000"], "--batch"),
+        (&["test-time", "--k", "0"], "--k"),
+        (&["test-time", "--k", "1024", "--problems", "100000"], "--k"),
+        (&["test-time", "--policy", "star,best"], "--policy"),
+        (&["pretrain", "--models", "gpt-5"], "--models"),
     ];
     for (args, named) in cases {
         let output = lab(args);
@@ -221,6 +330,10 @@ fn out_holds_every_file_and_the_same_json() {
     let plots: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("toy-rlhf", &["frontier", "reinforce", "policies", "dpo", "implicit_reward", "dpo_trap"] as &[&str]),
         ("overopt", &["mean", "world0", "kl_bound"]),
+        ("reason-grpo", &["formats", "accuracy", "length", "shares", "kl"]),
+        ("star", &["rounds"]),
+        ("test-time", &["vote_base", "vote_grpo", "vote_star"]),
+        ("pretrain", &[]),
     ]);
     for demo in DEMOS {
         let out = dir.path().join("deep").join(demo);
@@ -245,7 +358,8 @@ fn out_holds_every_file_and_the_same_json() {
         let mut rows = csv::Reader::from_reader(fs::File::open(out.join("curves.csv")).unwrap());
         assert_eq!(rows.headers().unwrap(), vec!["curve", "x_name", "x", "metric", "value"]);
         let values: Vec<f64> = rows.records().map(|row| row.unwrap()[4].parse().unwrap()).collect();
-        assert!(values.len() > 50 && values.iter().all(|v| v.is_finite()));
+        assert!(values.len() > 10 || demo == "pretrain", "{demo}");
+        assert!(values.iter().all(|v| v.is_finite()), "{demo}");
     }
 }
 

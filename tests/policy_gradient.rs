@@ -4,7 +4,7 @@ use anyhow::Result;
 use rlhf_lab::algorithms::estimators::KlEstimator;
 use rlhf_lab::algorithms::grpo::Grpo;
 use rlhf_lab::algorithms::policy_gradient::{Divergence, Environment, Objective, PolicyGradient};
-use rlhf_lab::algorithms::reinforce::{Baseline, Reinforce};
+use rlhf_lab::algorithms::reinforce::{Baseline, Reduction, Reinforce};
 use rlhf_lab::foundation::rng::Rng;
 use rlhf_lab::foundation::stats::{kl_divergence, log_softmax};
 use rlhf_lab::model::batch::{Batch, Read};
@@ -72,7 +72,13 @@ fn grpo_and_reinforce_find_what_pays() {
         let reference = policy.duplicate().unwrap().no_grad();
         let options = options(60, 3e-3);
         let diverged = if reinforce {
-            train(&policy, &reference, &options, pays, &Reinforce { baseline: Baseline::Batch })
+            train(
+                &policy,
+                &reference,
+                &options,
+                pays,
+                &Reinforce { baseline: Baseline::Batch, reduction: Reduction::Sum },
+            )
         } else {
             train(&policy, &reference, &options, pays, &grpo())
         };

@@ -113,6 +113,16 @@ pub fn mean_of_response_means(values: &Tensor, lengths: &[usize]) -> Result<Tens
     Ok((values * constant(&weights)?)?.sum_all()?)
 }
 
+/// The sum over each response's tokens, the mean over responses. Empty responses count: they are as
+/// many samples of the policy as others.
+///
+/// # Errors
+/// If there is no response.
+pub fn mean_of_response_sums(values: &Tensor, lengths: &[usize]) -> Result<Tensor> {
+    ensure!(!lengths.is_empty(), "there is no response to average over");
+    Ok((values.sum_all()? / lengths.len() as f64)?)
+}
+
 /// One value per response, repeated for each of its tokens: `[B]` to `[Σ lengths]`.
 pub fn per_token(values: &[f64], lengths: &[usize]) -> Vec<f64> {
     values.iter().zip(lengths).flat_map(|(&value, &length)| std::iter::repeat_n(value, length)).collect()
@@ -262,6 +272,9 @@ mod tests {
         };
         assert!((mean(&ragged, &[2, 8]) - 1.5).abs() < 1e-12);
         assert!((mean(&ragged, &[2, 0, 8]) - 1.5).abs() < 1e-12); // Nobody's mean is not a zero.
+        let sums = mean_of_response_sums(&ragged, &[2, 0, 8]).unwrap().to_scalar::<f64>().unwrap();
+        assert!((sums - 18.0 / 3.0).abs() < 1e-12);
+        assert!(mean_of_response_sums(&tensor(&[]), &[]).is_err());
         let none = mean_of_response_means(&tensor(&[]), &[0, 0]).unwrap_err();
         assert!(none.to_string().contains("no response"), "{none}");
         assert_eq!(per_token(&[3.0, 4.0, 5.0], &[2, 0, 1]), [3.0, 3.0, 5.0]);

@@ -3,7 +3,9 @@
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::estimators::{batch_advantages, constant, in_f64, mean_of_response_means, per_token};
+use super::estimators::{
+    batch_advantages, constant, in_f64, mean_of_response_means, mean_of_response_sums, per_token,
+};
 use super::policy_gradient::{Experience, Loss, Objective};
 use crate::policy::logprob::TokenLogProbs;
 
@@ -18,11 +20,24 @@ pub enum Baseline {
     Batch,
 }
 
+/// What a response's weight is spread over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reduction {
+    /// Each response's log π(y|x) counts whole: the unbiased gradient of the expected reward.
+    Sum,
+    /// Each response's log π(y|x) is divided by its length. The gradient is that of the expected reward
+    /// *per token*: of two formats that earn the same, the shorter one wins.
+    TokenMean,
+}
+
 /// REINFORCE with one update per batch, neither clipped nor penalised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reinforce {
     /// The baseline.
     pub baseline: Baseline,
+    /// Whether long responses count for more.
+    pub reduction: Reduction,
 }
 
 impl Objective for Reinforce {
@@ -37,11 +52,15 @@ impl Objective for Reinforce {
         }
     }
 
-    /// −A log π(yₜ | x, y₍<ₜ₎), the mean over each response's tokens and then over responses.
+    /// −A Σₜ log π(yₜ | x, y₍<ₜ₎) or −A/|y| times that sum, the mean over responses.
     fn loss(&self, logprobs: &TokenLogProbs, _experience: &Experience, advantages: &[f64]) -> Result<Loss> {
         let advantages = constant(&per_token(advantages, &logprobs.lengths))?;
         let objective = (in_f64(&logprobs.values)? * advantages)?;
-        Ok(Loss { value: mean_of_response_means(&objective, &logprobs.lengths)?.neg()?, clip_fraction: 0.0 })
+        let mean = match self.reduction {
+            Reduction::Sum => mean_of_response_sums(&objective, &logprobs.lengths)?,
+            Reduction::TokenMean => mean_of_response_means(&objective, &logprobs.lengths)?,
+        };
+        Ok(Loss { value: mean.neg()?, clip_fraction: 0.0 })
     }
 }
 
@@ -50,8 +69,8 @@ mod tests {
     use super::*;
     use candle_core::{Device, Var};
 
-    /// Lengths 1 and 2, rewards 1 and 0.5: −(1·a + 0.5 (b + c)/2)/2 without a baseline, and with the
-    /// mean 0.75 taken away −(.25 a − .25 (b + c)/2)/2.
+    /// Lengths 1 and 2, rewards 1 and 0.5, log-probabilities a and b, c: −(1·a + 0.5 (b + c)/2)/2, with
+    /// the mean reward 0.75 taken away −(.25 a − .25 (b + c)/2)/2, and with sums −(1·a + 0.5 (b + c))/2.
     #[test]
     fn loss_and_gradient_by_hand() {
         let experience = Experience {
@@ -62,13 +81,14 @@ mod tests {
             reference: vec![0.0; 3],
         };
         let wants = [
-            (Baseline::None, -(-0.2 - 0.5 * 1.0) / 2.0, [-0.5, -0.125, -0.125]),
-            (Baseline::Batch, -(0.25 * -0.2 + 0.25) / 2.0, [-0.125, 0.0625, 0.0625]),
+            (Baseline::None, Reduction::TokenMean, -(-0.2 - 0.5 * 1.0) / 2.0, [-0.5, -0.125, -0.125]),
+            (Baseline::Batch, Reduction::TokenMean, -(0.25 * -0.2 + 0.25) / 2.0, [-0.125, 0.0625, 0.0625]),
+            (Baseline::None, Reduction::Sum, -(-0.2 - 0.5 * 2.0) / 2.0, [-0.5, -0.25, -0.25]),
         ];
-        for (baseline, value, gradient) in wants {
+        for (baseline, reduction, value, gradient) in wants {
             let logp = Var::new(&[-0.2_f64, -0.5, -1.5], &Device::Cpu).unwrap();
             let logprobs = TokenLogProbs { values: logp.as_tensor().clone(), lengths: vec![1, 2] };
-            let reinforce = Reinforce { baseline };
+            let reinforce = Reinforce { baseline, reduction };
             let loss = reinforce.loss(&logprobs, &experience, &reinforce.advantages(&experience)).unwrap();
             assert!((loss.value.to_scalar::<f64>().unwrap() - value).abs() < 1e-12);
             let gradients = loss.value.backward().unwrap();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::algorithms::estimators::{KlEstimator, share_without_contrast};
 use crate::algorithms::grpo::Grpo;
 use crate::algorithms::policy_gradient::{Divergence, PolicyGradient, Step};
-use crate::algorithms::reinforce::{Baseline, Reinforce};
+use crate::algorithms::reinforce::{Baseline, Reduction, Reinforce};
 use crate::demos::args::{count, defaults, number};
 use crate::demos::demo::{Demo, Lab};
 use crate::demos::reason_base::ReasonBase;
@@ -81,12 +81,15 @@ impl Default for Config {
 
 /// What can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// Group-relative advantages, clipped ratios, KL penalty
     Grpo,
-    /// The control: REINFORCE on the raw reward, without baseline, clip or penalty
+    /// The control: REINFORCE on the raw reward, without baseline, clip or penalty; like GRPO it divides
+    /// each response by its length
     Reinforce,
+    /// The control of the control: the same without the division
+    ReinforceSum,
 }
 
 impl Algorithm {
@@ -95,6 +98,7 @@ impl Algorithm {
         match self {
             Self::Grpo => "GRPO",
             Self::Reinforce => "REINFORCE",
+            Self::ReinforceSum => "REINFORCE-sum",
         }
     }
 }
@@ -183,8 +187,9 @@ impl Demo for Config {
             ));
         }
         let batch = self.prompts * self.group;
-        if batch > 65_536 {
-            return Err(format!("--prompts x --group is {batch}; at most 65536 responses fit a batch"));
+        if batch > 4096 {
+            // Training keeps about 0.2 MB per response.
+            return Err(format!("--prompts x --group is {batch}; at most 4096 responses fit a batch"));
         }
         Ok(())
     }
@@ -277,8 +282,12 @@ impl Config {
                 let grpo = Grpo { inner: self.inner as usize, clip: self.clip, beta: self.beta, kl };
                 options.train(policy, reference, &environment, &grpo, rng, watch)?
             }
-            Algorithm::Reinforce => {
-                let reinforce = Reinforce { baseline: Baseline::None };
+            Algorithm::Reinforce | Algorithm::ReinforceSum => {
+                let reduction = match algo {
+                    Algorithm::ReinforceSum => Reduction::Sum,
+                    _ => Reduction::TokenMean,
+                };
+                let reinforce = Reinforce { baseline: Baseline::None, reduction };
                 options.train(policy, reference, &environment, &reinforce, rng, watch)?
             }
         };

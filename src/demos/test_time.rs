@@ -9,6 +9,7 @@ use crate::demos::demo::{Demo, Lab};
 use crate::demos::reason_base::ReasonBase;
 use crate::demos::reason_grpo;
 use crate::demos::reasoning::ALL_LENGTHS;
+use crate::demos::star_base::StarBase;
 use crate::foundation::rng::Rng;
 use crate::foundation::stats::{mean, standard_error};
 use crate::model::gpt::Gpt;
@@ -21,9 +22,9 @@ use crate::worlds::digit_sum::voting::{first_verified, majority};
 /// Hyperparameters of `test-time`.
 #[derive(Args, Clone, Debug, Serialize)]
 pub struct Config {
-    /// Policies: the base model, and the same after GRPO with the defaults of reason-grpo
+    /// Policies
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_enum, ignore_case = true,
-          default_values_t = [Policy::Base, Policy::Grpo])]
+          default_values_t = Policy::value_variants().to_vec())]
     pub policy: Vec<Policy>,
 
     /// Samples per problem
@@ -50,10 +51,12 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// `reason-base`
+    /// The model that thinks well and is lazy
     Base,
-    /// The same after GRPO
+    /// The same after GRPO with the defaults of reason-grpo
     Grpo,
+    /// The base model of star, whose chains are often wrong
+    Star,
 }
 
 impl Policy {
@@ -62,6 +65,17 @@ impl Policy {
         match self {
             Self::Base => "base",
             Self::Grpo => "GRPO",
+            Self::Star => "star-base",
+        }
+    }
+}
+
+impl Policy {
+    /// What it can be made to write; `None` is its own choice.
+    fn formats(self) -> &'static [Option<Format>] {
+        match self {
+            Self::Base | Self::Grpo => &[None, Some(Format::Direct), Some(Format::Short), Some(Format::Full)],
+            Self::Star => &[None, Some(Format::Direct), Some(Format::Full)], // It never saw a short chain.
         }
     }
 }
@@ -133,21 +147,23 @@ impl Demo for Config {
     }
 
     fn run(&self, lab: &Lab) -> Result<Results> {
-        let base = lab.checkpoints.obtain(&ReasonBase::default(), lab.progress)?;
         let rng = Rng::new(lab.seed).fork(Self::COMMAND);
         let problems = ALL_LENGTHS.problems(self.problems, &mut rng.fork("problems"));
         let mut results = Results { rows: Vec::new(), limits: Vec::new() };
         for &policy in &self.policy {
             let model = match policy {
-                Policy::Base => base.duplicate()?,
+                Policy::Base => lab.checkpoints.obtain(&ReasonBase::default(), lab.progress)?,
+                Policy::Star => lab.checkpoints.obtain(&StarBase::default(), lab.progress)?,
                 Policy::Grpo => {
+                    let base = lab.checkpoints.obtain(&ReasonBase::default(), lab.progress)?;
                     let grpo = reason_grpo::Config { steps: self.steps, ..reason_grpo::Config::default() };
                     grpo.trained(&base, &rng.fork("grpo"), lab)?
                 }
             };
             let model = model.no_grad();
-            lab.progress.begin(&format!("sampling, {}", policy.name()), 4);
-            for format in [None, Some(Format::Direct), Some(Format::Short), Some(Format::Full)] {
+            let formats = policy.formats();
+            lab.progress.begin(&format!("sampling, {}", policy.name()), formats.len() as u64);
+            for &format in formats {
                 let rng = rng.fork("responses").fork(format.map_or("free", Format::name));
                 results.rows.extend(self.rows(policy, &model, &problems, format, &rng)?);
                 lab.progress.advance(1);

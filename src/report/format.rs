@@ -19,6 +19,11 @@ pub fn percent(share: f64) -> String {
     format!("{} %", fixed(100.0 * share, 0))
 }
 
+/// A small share in percent, to a tenth.
+pub fn fine_percent(share: f64) -> String {
+    format!("{} %", fixed(100.0 * share, 1))
+}
+
 /// The shortest text that reads back as `x`, for hyperparameters and axis values.
 pub fn plain(x: f64) -> String {
     if x != 0.0 && !(1e-5..1e9).contains(&x.abs()) { format!("{x:e}") } else { format!("{x}") }
@@ -39,6 +44,7 @@ mod tests {
         assert_eq!(fixed(-0.0006, 3), "-0.001");
         assert_eq!(optional(None, 2), "–");
         assert_eq!((percent(0.934), percent(-0.001)), ("93 %".into(), "0 %".into()));
+        assert_eq!(fine_percent(0.0046), "0.5 %");
         assert_eq!((plain(0.05), plain(1e-300), plain(0.0)), ("0.05".into(), "1e-300".into(), "0".into()));
         assert_eq!((count(1, "pair"), count(0, "pair")), ("1 pair".into(), "0 pairs".into()));
     }

@@ -1,8 +1,8 @@
 //! The findings of `reason-grpo`.
 
-use crate::demos::reason_grpo::{CurveRow, Results, Run};
+use crate::demos::reason_grpo::{Algorithm, Results, Run};
 use crate::demos::reasoning::Examination;
-use crate::report::format::{count, fixed, percent};
+use crate::report::format::{count, fine_percent, fixed, percent};
 
 /// Differences of a share below this are within the noise of a thousand problems.
 const NOISE: f64 = 0.03;
@@ -79,32 +79,33 @@ pub fn base(base: &Examination) -> Vec<String> {
 
 /// What a careful reader asks of a training curve.
 pub fn training(run: &Run) -> Vec<String> {
+    let name = run.algo.name();
     let (Some(first), Some(last)) = (run.curve.first(), run.curve.last()) else {
-        return vec![format!("{} made no complete step.", run.algo.name())];
+        return vec![format!("{name} made no complete step.")];
     };
-    let most = |pick: fn(&CurveRow) -> f64| run.curve.iter().map(pick).fold(0.0, f64::max);
+    let most = run.curve.iter().map(|row| row.clip_fraction).fold(0.0, f64::max);
+    let clip = if most > 0.0 {
+        format!("; the clip holds back at most {} of a step's tokens", fine_percent(most))
+    } else {
+        String::new()
+    };
     let end = &run.curve[run.curve.len() - run.curve.len().min(WINDOW)..];
-    let mean = |rows: &[CurveRow], pick: fn(&CurveRow) -> f64| {
-        rows.iter().map(pick).sum::<f64>() / rows.len() as f64
+    let idle = end.iter().map(|row| row.no_contrast).sum::<f64>() / end.len() as f64;
+    let idle = match run.algo {
+        Algorithm::Grpo => format!(
+            " Over the last {}, {} of its groups have equal rewards and teach nothing.",
+            count(end.len() as u64, "step"),
+            percent(idle)
+        ),
+        Algorithm::Reinforce | Algorithm::ReinforceSum => String::new(),
     };
-    let mut findings = vec![format!(
-        "{}: the KL to the base model goes from {} at step {} to {} nats per token at step {}; the clip holds back at \
-         most {} of a step's tokens.",
-        run.algo.name(),
+    vec![format!(
+        "{name}: the KL to the base model is {} at step {} and {} nats per token at step {}{clip}.{idle}",
         fixed(first.kl, 4),
         first.step,
         fixed(last.kl, 4),
         last.step,
-        percent(most(|row| row.clip_fraction)),
-    )];
-    findings.push(format!(
-        "{}: over the last {}, {} of the groups have equal rewards and teach nothing where advantages are taken \
-         within groups.",
-        run.algo.name(),
-        count(end.len() as u64, "step"),
-        percent(mean(end, |row| row.no_contrast)),
-    ));
-    findings
+    )]
 }
 
 /// Steps that a figure of the end is averaged over.
@@ -114,7 +115,7 @@ const WINDOW: usize = 20;
 mod tests {
     use super::*;
     use crate::algorithms::policy_gradient::Divergence;
-    use crate::demos::reason_grpo::Algorithm;
+    use crate::demos::reason_grpo::CurveRow;
     use crate::demos::reasoning::ForcedFormats;
     use crate::worlds::digit_sum::evaluation::{Evaluation, Shares};
 
@@ -163,5 +164,36 @@ mod tests {
         assert!(lazy.contains("The full format solves 100 %") && lazy.contains("directly in 50 %"), "{lazy}");
         let settled = base(&examination(0.98, 7.0, [0.0, 0.5, 0.5], [0.6, 0.98, 1.0])).join(" ");
         assert!(settled.contains("little to gain"), "{settled}");
+    }
+
+    #[test]
+    fn the_clip_is_mentioned_where_it_acts() {
+        let row = |step, kl, clip_fraction| CurveRow {
+            step,
+            reward: 1.0,
+            acc: 1.0,
+            length: 5.0,
+            share: Shares { direct: 1.0, short: 0.0, full: 0.0 },
+            kl,
+            clip_fraction,
+            gradient_norm: 1.0,
+            no_contrast: 0.25,
+        };
+        let text = |algo, clip| {
+            let curve = vec![row(1, 0.0, 0.0), row(2, 0.5, clip)];
+            training(&Run { algo, curve, last: None, diverged: None }).join(" ")
+        };
+        let grpo = text(Algorithm::Grpo, 0.004);
+        assert!(
+            grpo.contains(
+                "is 0.0000 at step 1 and 0.5000 nats per token at step 2; the clip holds back at most 0.4 %"
+            ),
+            "{grpo}"
+        );
+        assert!(grpo.contains("Over the last 2 steps, 25 % of its groups"), "{grpo}");
+        let reinforce = text(Algorithm::Reinforce, 0.0);
+        assert!(reinforce.ends_with("at step 2."), "{reinforce}");
+        let none = Run { algo: Algorithm::Grpo, curve: Vec::new(), last: None, diverged: None };
+        assert!(training(&none)[0].contains("no complete step"));
     }
 }

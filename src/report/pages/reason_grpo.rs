@@ -4,7 +4,7 @@ use crate::demos::reason_grpo::{Config, CurveRow, Results, Run, Sample};
 use crate::demos::reasoning::Examination;
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::reason_grpo as findings;
-use crate::report::format::{fixed, percent};
+use crate::report::format::{fine_percent, fixed, percent};
 use crate::report::pages::page::Page;
 use crate::worlds::digit_sum::evaluation::Evaluation;
 
@@ -143,7 +143,7 @@ fn training(results: &Results) -> Section {
                 percent(row.acc),
                 fixed(row.length, 1),
                 fixed(row.kl, 4),
-                percent(row.clip_fraction),
+                fine_percent(row.clip_fraction),
                 fixed(row.gradient_norm, 2),
                 percent(row.no_contrast),
             ]

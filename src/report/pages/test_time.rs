@@ -3,7 +3,7 @@
 use crate::demos::test_time::{Config, Policy, Results, Row, Rule};
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::test_time as findings;
-use crate::report::format::{fixed, percent};
+use crate::report::format::{fine_percent, fixed, percent};
 use crate::report::pages::page::Page;
 
 impl Page for Config {
@@ -33,28 +33,29 @@ fn strategy<'a>(results: &'a Results, policy: Policy, format: &str, rule: Rule) 
         .collect()
 }
 
-const FORMATS: [&str; 4] = ["free", "direct", "short", "full"];
-
 fn section(results: &Results, policy: Policy) -> Section {
-    let name = match policy {
-        Policy::Base => "the base model",
-        Policy::Grpo => "the model after GRPO",
+    let (name, id) = match policy {
+        Policy::Base => ("reason-base", "vote_base"),
+        Policy::Grpo => ("reason-base after GRPO", "vote_grpo"),
+        Policy::Star => ("star-base, whose chains are often wrong", "vote_star"),
     };
-    let votes = FORMATS.map(|format| strategy(results, policy, format, Rule::Vote));
-    let rows = (0..votes[0].len()).map(|i| {
-        let cells = votes.iter().flat_map(|rows| [percent(rows[i].acc), fixed(rows[i].tokens, 1)]);
-        std::iter::once(votes[0][i].k.to_string()).chain(cells).collect()
+    let votes: Vec<(&str, Vec<&Row>)> = ["free", "direct", "short", "full"]
+        .into_iter()
+        .map(|format| (format, strategy(results, policy, format, Rule::Vote)))
+        .filter(|(_, rows)| !rows.is_empty())
+        .collect();
+    let rows = votes.first().map_or(&[][..], |(_, rows)| rows).iter().enumerate().map(|(i, first)| {
+        let cells = votes.iter().flat_map(|(_, rows)| [percent(rows[i].acc), fixed(rows[i].tokens, 1)]);
+        std::iter::once(first.k.to_string()).chain(cells).collect()
     });
-    let header = ["k", "free", "tokens", "direct", "tokens", "short", "tokens", "full", "tokens"];
-    let lines = FORMATS
+    let header = votes.iter().flat_map(|(format, _)| [(*format).to_string(), "tokens".to_string()]);
+    let lines = votes
         .iter()
-        .zip(&votes)
         .map(|(format, rows)| Line::new(*format, rows.iter().map(|row| (row.tokens, row.acc)).collect()));
-    let limit = results.limits.iter().find(|limit| limit.policy == policy);
-    let reach = votes.iter().flatten().map(|row| row.tokens);
-    let (left, right) = reach.fold((f64::INFINITY, 0.0), |(low, high), x| (x.min(low), x.max(high)));
-    let limit = limit.map(|limit| {
-        Line::new("direct, k → ∞", vec![(left, limit.direct_vote), (right, limit.direct_vote)]).dashed()
+    let spent = votes.iter().flat_map(|(_, rows)| rows).map(|row| row.tokens);
+    let (least, most) = spent.fold((f64::INFINITY, 0.0), |(low, high), x| (x.min(low), x.max(high)));
+    let limit = results.limits.iter().find(|limit| limit.policy == policy).map(|limit| {
+        Line::new("direct, k → ∞", vec![(least, limit.direct_vote), (most, limit.direct_vote)]).dashed()
     });
     Section {
         title: format!("Voting over k answers of {name}"),
@@ -62,12 +63,12 @@ fn section(results: &Results, policy: Policy) -> Section {
                policy choose its format; the others force it."
             .into(),
         blocks: vec![
-            Block::Table(Table { header: header.map(String::from).to_vec(), rows: rows.collect() }),
+            Block::Table(Table {
+                header: std::iter::once("k".to_string()).chain(header).collect(),
+                rows: rows.collect(),
+            }),
             Block::Plot(Plot {
-                id: match policy {
-                    Policy::Base => "vote_base",
-                    Policy::Grpo => "vote_grpo",
-                },
+                id,
                 title: format!("What tokens buy: majority votes of {name}"),
                 x: Axis::log("tokens per problem"),
                 y: Axis::linear("share of right answers"),
@@ -78,21 +79,26 @@ fn section(results: &Results, policy: Policy) -> Section {
     }
 }
 
+/// With a single response at least as good there is nothing left for a verifier to mend.
+const MENDED: f64 = 0.985;
+
 fn verifier(results: &Results) -> Section {
     let verified = results.rows.iter().filter(|row| row.rule == Rule::Verified);
-    let rows = verified.map(|row| {
-        let vote = strategy(results, row.policy, row.format, Rule::Vote);
-        let vote =
-            vote.iter().find(|vote| vote.k == row.k).map_or_else(String::new, |vote| percent(vote.acc));
+    let rows = verified.filter_map(|row| {
+        let votes = strategy(results, row.policy, row.format, Rule::Vote);
+        let vote = votes.iter().find(|vote| vote.k == row.k)?;
         let name = format!("{} {} {}", row.policy.name(), row.format, row.k);
-        vec![name, fixed(row.tokens, 1), vote, percent(row.acc)]
+        let cells = vec![name, fixed(row.tokens, 1), percent(vote.acc), percent(row.acc)];
+        (votes.first()?.acc < MENDED).then_some(cells)
     });
     Section {
         title: "With a verifier of steps".into(),
-        text: "Best-of-k: the first response whose every step is right, the vote where there is none. The verifier \
-               needs the problem and not the answer. Direct responses have no steps: among free ones they can \
-               only vote."
-            .into(),
+        text: format!(
+            "Best-of-k: the first response whose every step is right, the vote where there is none. The verifier \
+             needs the problem and not the answer. Direct responses have no steps: among free ones they can \
+             only vote. Left out is what a single vote settles in {} or more.",
+            fine_percent(MENDED)
+        ),
         blocks: vec![Block::Table(Table {
             header: ["policy, format, k", "tokens", "vote", "verified"].map(String::from).to_vec(),
             rows: rows.collect(),
