@@ -330,7 +330,7 @@ fn out_holds_every_file_and_the_same_json() {
     let plots: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("toy-rlhf", &["frontier", "reinforce", "policies", "dpo", "implicit_reward", "dpo_trap"] as &[&str]),
         ("overopt", &["mean", "world0", "kl_bound"]),
-        ("reason-grpo", &["formats", "accuracy", "length", "shares", "kl"]),
+        ("reason-grpo", &["formats", "accuracy", "length", "lazy", "kl"]),
         ("star", &["rounds"]),
         ("test-time", &["vote_base", "vote_grpo", "vote_star"]),
         ("pretrain", &[]),

@@ -79,7 +79,7 @@ pub struct Check {
 
 impl Demo for Config {
     const COMMAND: &'static str = "pretrain";
-    const QUICK: &'static [(&'static str, &'static str)] = &[("shorten", "200")];
+    const QUICK: &'static [(&'static str, &'static str)] = &[("shorten", "1000")];
     type Results = Results;
 
     fn check(&self) -> Result<(), String> {

@@ -25,7 +25,7 @@ use crate::worlds::digit_sum::response::Parsed;
 pub struct Config {
     /// Algorithms, each starting from the same base model
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_enum, ignore_case = true,
-          default_values_t = [Algorithm::Grpo, Algorithm::Reinforce])]
+          default_values_t = Algorithm::value_variants().to_vec())]
     pub algo: Vec<Algorithm>,
 
     /// Batches of responses

@@ -34,6 +34,15 @@ pub fn count(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// Names in a row: `a`, `a and b`, `a, b and c`.
+pub fn enumerate(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [name] => (*name).to_string(),
+        [names @ .., last] => format!("{} and {last}", names.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +53,11 @@ mod tests {
         assert_eq!(fixed(-0.0006, 3), "-0.001");
         assert_eq!(optional(None, 2), "–");
         assert_eq!((percent(0.934), percent(-0.001)), ("93 %".into(), "0 %".into()));
+        assert_eq!(enumerate(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(
+            (enumerate(&["a", "b"]), enumerate(&["a"]), enumerate(&[])),
+            ("a and b".into(), "a".into(), String::new())
+        );
         assert_eq!(fine_percent(0.0046), "0.5 %");
         assert_eq!((plain(0.05), plain(1e-300), plain(0.0)), ("0.05".into(), "1e-300".into(), "0".into()));
         assert_eq!((count(1, "pair"), count(0, "pair")), ("1 pair".into(), "0 pairs".into()));

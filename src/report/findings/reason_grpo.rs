@@ -2,7 +2,9 @@
 
 use crate::demos::reason_grpo::{Algorithm, Results, Run};
 use crate::demos::reasoning::Examination;
-use crate::report::format::{count, fine_percent, fixed, percent};
+use crate::report::format::{count, enumerate, fine_percent, fixed, percent};
+use crate::worlds::digit_sum::evaluation::Evaluation;
+use crate::worlds::digit_sum::response::FORMAT_BONUS;
 
 /// Differences of a share below this are within the noise of a thousand problems.
 const NOISE: f64 = 0.03;
@@ -12,7 +14,42 @@ const HABIT: f64 = 0.7;
 
 /// What each algorithm made of the base model.
 pub fn outcome(results: &Results) -> Vec<String> {
-    results.runs.iter().map(|run| run_outcome(&results.base, run)).collect()
+    let runs = results.runs.iter().map(|run| run_outcome(&results.base, run));
+    runs.chain(division_by_length(results)).collect()
+}
+
+/// What the two REINFORCE runs, which differ in one thing, say about it.
+fn division_by_length(results: &Results) -> Option<String> {
+    let accuracy = |algo| {
+        let run = results.runs.iter().find(|run| run.algo == algo)?;
+        Some(run.last.as_ref()?.sampled.acc)
+    };
+    let (divided, whole) = (accuracy(Algorithm::Reinforce)?, accuracy(Algorithm::ReinforceSum)?);
+    if (whole - divided).abs() <= NOISE {
+        return Some("Dividing each response by its length makes no difference to REINFORCE here.".into());
+    }
+    let forced = &results.base.forced;
+    let formats = [("direct", &forced.direct), ("short", &forced.short), ("full", &forced.full)];
+    let per_token = formats.map(|(name, evaluation)| (name, reward_per_token(evaluation)));
+    let best = per_token.iter().fold(per_token[0], |best, &it| if it.1 > best.1 { it } else { best });
+    Some(format!(
+        "The two REINFORCE runs differ in one thing, the division of each response by its length: {} with it, {} \
+         without. Divided, what counts is reward per token, and there the {} format is best ({}).",
+        percent(divided),
+        percent(whole),
+        best.0,
+        enumerate(
+            &per_token
+                .map(|(name, reward)| format!("{name} {}", fixed(reward, 3)))
+                .each_ref()
+                .map(String::as_str)
+        )
+    ))
+}
+
+/// The rule reward that complete responses with this accuracy earn, per token.
+pub fn reward_per_token(evaluation: &Evaluation) -> f64 {
+    (evaluation.acc + FORMAT_BONUS) / evaluation.length
 }
 
 fn run_outcome(base: &Examination, run: &Run) -> String {
@@ -117,7 +154,7 @@ mod tests {
     use crate::algorithms::policy_gradient::Divergence;
     use crate::demos::reason_grpo::CurveRow;
     use crate::demos::reasoning::ForcedFormats;
-    use crate::worlds::digit_sum::evaluation::{Evaluation, Shares};
+    use crate::worlds::digit_sum::evaluation::Shares;
 
     fn evaluation(acc: f64, length: f64, [direct, short, full]: [f64; 3]) -> Evaluation {
         Evaluation { acc, length, chain_ok: None, share: Shares { direct, short, full } }
@@ -156,6 +193,27 @@ mod tests {
         let same = examination(0.78, 5.4, [0.5, 0.3, 0.2], [0.6, 1.0, 1.0]);
         says(Some(same), "leaves sampled accuracy where it was (77 % to 78 %)");
         says(None, "GRPO diverged: the loss is not finite at step 3. Lower --lr.");
+    }
+
+    #[test]
+    fn two_reinforce_runs_show_what_the_division_does() {
+        let shares = [0.5, 0.3, 0.2];
+        let base = examination(0.8, 5.0, shares, [0.6, 1.0, 1.0]); // 5 tokens each: .14, .22, .22
+        let text = |divided, whole| {
+            let last = |acc| Some(examination(acc, 5.0, shares, [0.6, 1.0, 1.0]));
+            let runs =
+                vec![run(Algorithm::Reinforce, last(divided)), run(Algorithm::ReinforceSum, last(whole))];
+            outcome(&Results { base: base.clone(), runs, samples: Vec::new() }).join(" ")
+        };
+        let differ = text(0.64, 0.98);
+        assert!(differ.contains("by its length: 64 % with it, 98 % without"), "{differ}");
+        assert!(
+            differ.contains("short format is best (direct 0.140, short 0.220 and full 0.220)"),
+            "{differ}"
+        );
+        assert!(text(0.97, 0.98).contains("makes no difference"));
+        let alone = Results { base, runs: vec![run(Algorithm::Reinforce, None)], samples: Vec::new() };
+        assert_eq!(outcome(&alone).len(), 1);
     }
 
     #[test]

@@ -35,8 +35,27 @@ pub fn purchases(results: &Results, policy: Policy) -> Vec<String> {
             ));
         }
     }
+    let chains = if thought.format == "short" { &short } else { &full };
+    if let (Some(first), Some(last)) = (chains.first(), chains.last())
+        && first.acc < SETTLED
+        && last.k > first.k
+    {
+        let gain = last.acc - first.acc;
+        let verdict = if gain > 0.03 { "its errors scatter" } else { "its errors repeat themselves" };
+        findings.push(format!(
+            "Voting takes {} chains from {} (k = {}) to {} (k = {}): {verdict}.",
+            thought.format,
+            percent(first.acc),
+            first.k,
+            percent(last.acc),
+            last.k
+        ));
+    }
     findings
 }
+
+/// A single response this good leaves nothing for a vote to mend.
+pub const SETTLED: f64 = 0.985;
 
 /// As many direct votes as one chain costs, against that chain.
 fn compare(vote: &Row, thought: &Row) -> String {

@@ -4,7 +4,7 @@ use crate::demos::reason_grpo::{Config, CurveRow, Results, Run, Sample};
 use crate::demos::reasoning::Examination;
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::reason_grpo as findings;
-use crate::report::format::{fine_percent, fixed, percent};
+use crate::report::format::{enumerate, fine_percent, fixed, percent};
 use crate::report::pages::page::Page;
 use crate::worlds::digit_sum::evaluation::Evaluation;
 
@@ -17,8 +17,9 @@ impl Page for Config {
                 "A small model adds up to eight digits modulo 10. It opens each response with a format of its \
                  own choice: the answer at once (direct), a running sum after every second digit (short) or \
                  after every digit (full). The reward is 1 for the right answer and 0.1 for a complete format; \
-                 nothing rewards thinking. {} train for {} steps of {} x {} responses, from the same base model.",
-                names.join(" and "),
+                 nothing rewards thinking. {} start from the same base model and train for {} steps of {} x {} \
+                 responses.",
+                enumerate(&names),
                 self.steps,
                 self.prompts,
                 self.group
@@ -38,15 +39,17 @@ fn base(results: &Results) -> Section {
     let forced = &results.base.forced;
     let row = |name: &str, evaluation: &Evaluation| {
         let chains = evaluation.chain_ok.map_or_else(|| "–".to_string(), percent);
-        vec![name.to_string(), percent(evaluation.acc), chains, fixed(evaluation.length, 1)]
+        let per_token = fixed(findings::reward_per_token(evaluation), 3);
+        vec![name.to_string(), percent(evaluation.acc), chains, fixed(evaluation.length, 1), per_token]
     };
     Section {
         title: "What the base model can, format by format".into(),
         text: "Greedy decoding after a format that is given, then the model left to itself. Chains count as \
-               right if every step is; direct responses have none."
+               right if every step is; direct responses have none. Reward per token is what an algorithm sees \
+               that divides each response by its length."
             .into(),
         blocks: vec![Block::Table(Table {
-            header: ["base model", "right answers", "right chains", "tokens"].map(String::from).to_vec(),
+            header: ["base model", "right answers", "right chains", "tokens", "reward per token"].map(String::from).to_vec(),
             rows: vec![
                 row("forced direct", &forced.direct),
                 row("forced short", &forced.short),
@@ -90,7 +93,8 @@ fn outcome(config: &Config, results: &Results) -> Section {
         "if short",
         "if full",
     ];
-    let shares = examined.iter().map(|(name, it)| {
+    // The base last, so that an algorithm has the colour that its curves have.
+    let shares = examined.iter().skip(1).chain(examined.first()).map(|(name, it)| {
         let share = &it.sampled.share;
         (name.clone(), vec![share.direct, share.short, share.full])
     });
@@ -128,13 +132,6 @@ fn training(results: &Results) -> Section {
     let plot = |id, title: &str, y: &str, marks| {
         Block::Plot(Plot { id, title: title.into(), x: Axis::linear("step"), y: Axis::linear(y), marks })
     };
-    let formats = |run: &Run| {
-        [
-            Line::new(format!("{}: direct", run.algo.name()), smooth(run, |row| row.share.direct)),
-            Line::new(format!("{}: short", run.algo.name()), smooth(run, |row| row.share.short)),
-            Line::new(format!("{}: full", run.algo.name()), smooth(run, |row| row.share.full)),
-        ]
-    };
     let rows = results.runs.iter().flat_map(|run| {
         milestones(&run.curve).into_iter().map(|row| {
             vec![
@@ -161,12 +158,7 @@ fn training(results: &Results) -> Section {
             Block::Table(Table { header: header.map(String::from).to_vec(), rows: rows.collect() }),
             plot("accuracy", "Right answers while training", "accuracy", lines(|row| row.acc)),
             plot("length", "How much the policies think", "tokens per response", lines(|row| row.length)),
-            plot(
-                "shares",
-                "How the habit forms",
-                "share of responses",
-                Marks::Lines(results.runs.iter().flat_map(formats).collect()),
-            ),
+            plot("lazy", "How lazy they get", "share of direct responses", lines(|row| row.share.direct)),
             plot("kl", "How far they go", "KL to the base model, nats per token", lines(|row| row.kl)),
         ],
         observations: results.runs.iter().flat_map(findings::training).collect(),

@@ -79,9 +79,6 @@ fn section(results: &Results, policy: Policy) -> Section {
     }
 }
 
-/// With a single response at least as good there is nothing left for a verifier to mend.
-const MENDED: f64 = 0.985;
-
 fn verifier(results: &Results) -> Section {
     let verified = results.rows.iter().filter(|row| row.rule == Rule::Verified);
     let rows = verified.filter_map(|row| {
@@ -89,7 +86,7 @@ fn verifier(results: &Results) -> Section {
         let vote = votes.iter().find(|vote| vote.k == row.k)?;
         let name = format!("{} {} {}", row.policy.name(), row.format, row.k);
         let cells = vec![name, fixed(row.tokens, 1), percent(vote.acc), percent(row.acc)];
-        (votes.first()?.acc < MENDED).then_some(cells)
+        (votes.first()?.acc < findings::SETTLED).then_some(cells)
     });
     Section {
         title: "With a verifier of steps".into(),
@@ -97,7 +94,7 @@ fn verifier(results: &Results) -> Section {
             "Best-of-k: the first response whose every step is right, the vote where there is none. The verifier \
              needs the problem and not the answer. Direct responses have no steps: among free ones they can \
              only vote. Left out is what a single vote settles in {} or more.",
-            fine_percent(MENDED)
+            fine_percent(findings::SETTLED)
         ),
         blocks: vec![Block::Table(Table {
             header: ["policy, format, k", "tokens", "vote", "verified"].map(String::from).to_vec(),
