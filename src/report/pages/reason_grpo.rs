@@ -17,12 +17,12 @@ impl Page for Config {
                 "A small model adds up to eight digits modulo 10. It opens each response with a format of its \
                  own choice: the answer at once (direct), a running sum after every second digit (short) or \
                  after every digit (full). The reward is 1 for the right answer and 0.1 for a complete format; \
-                 nothing rewards thinking. {} start from the same base model and train for {} steps of {} x {} \
-                 responses.",
-                enumerate(&names),
+                 nothing rewards thinking. Every algorithm starts from the same base model and trains for {} steps of \
+                 {} x {} responses; here: {}.",
                 self.steps,
                 self.prompts,
-                self.group
+                self.group,
+                enumerate(&names)
             ),
             sections: vec![
                 base(results),
