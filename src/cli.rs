@@ -1,22 +1,22 @@
 //! The command line: what was typed, checked, and carried out.
 
+mod invocation;
+mod sweep;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::demos::base_model::Checkpoints;
-use crate::demos::demo::Lab;
+use self::invocation::Invocation;
+use self::sweep::SweepArgs;
+use crate::demos::demo::Demo;
 use crate::demos::{overopt, pretrain, reason_grpo, star, test_time, toy_rlhf};
-use crate::report::emit::{self, OutDir};
-use crate::report::html::Provenance;
-use crate::report::json::{self, Envelope, Timing};
+use crate::report::emit;
 use crate::report::pages::page::Page;
-use crate::report::progress::Bar;
 
 /// All of language-model post-training on a laptop CPU, with the exact optimum next to every trained policy.
 #[derive(Parser)]
@@ -85,6 +85,20 @@ enum DemoCommand {
     /// Train the base models that the other commands start from, or check that training makes them again
     #[command(after_help = "Example: rlhf-lab pretrain --models reason-base --check")]
     Pretrain(pretrain::Config),
+    /// Join the seeds of several --out directories to one report
+    #[command(after_help = "Example: rlhf-lab merge part-0 part-1 --out whole")]
+    Merge {
+        /// Directories that were the --out of a command with --seeds
+        #[arg(required = true, value_name = "DIR")]
+        directories: Vec<PathBuf>,
+    },
+    /// Lay finished runs of one command side by side: settings, figures, curves
+    #[command(after_help = "Example: rlhf-lab compare runs/a runs/b --out comparison")]
+    Compare {
+        /// A report.json, or the directory that was --out
+        #[arg(required = true, num_args = 2.., value_name = "REPORT")]
+        reports: Vec<PathBuf>,
+    },
     /// Print a completion script for a shell
     #[command(
         after_help = "Example: rlhf-lab completions bash > ~/.local/share/bash-completion/completions/rlhf-lab"
@@ -111,7 +125,8 @@ pub fn run() -> Result<ExitCode> {
         }
     };
     let cli = Cli::from_arg_matches(&matches).map_err(anyhow::Error::from)?;
-    let invocation = Invocation { global: cli.global, typed: reproducing_command(&matches) };
+    let invocation =
+        Invocation { global: cli.global, sweep: sweep_args(&matches)?, typed: reproducing_command(&matches) };
     match cli.demo {
         DemoCommand::ToyRlhf(config) => invocation.execute(&config),
         DemoCommand::Overopt(config) => invocation.execute(&config),
@@ -119,6 +134,8 @@ pub fn run() -> Result<ExitCode> {
         DemoCommand::Star(config) => invocation.execute(&config),
         DemoCommand::TestTime(config) => invocation.execute(&config),
         DemoCommand::Pretrain(config) => invocation.execute(&config),
+        DemoCommand::Merge { directories } => invocation.merge(&directories),
+        DemoCommand::Compare { reports } => invocation.compare(&reports),
         DemoCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(false), "rlhf-lab", &mut script);
@@ -140,6 +157,22 @@ where
     if quick { command(true).try_get_matches_from(args) } else { Ok(matches) }
 }
 
+/// Demos that can be run with many seeds. `overopt` averages over worlds by itself.
+const SWEEPABLE: [&str; 4] = [
+    <toy_rlhf::Config as Demo>::COMMAND,
+    <reason_grpo::Config as Demo>::COMMAND,
+    <star::Config as Demo>::COMMAND,
+    <test_time::Config as Demo>::COMMAND,
+];
+
+/// What was typed of the flags for many seeds.
+fn sweep_args(matches: &ArgMatches) -> Result<SweepArgs> {
+    match matches.subcommand() {
+        Some((name, typed)) if SWEEPABLE.contains(&name) => Ok(SweepArgs::from_arg_matches(typed)?),
+        _ => Ok(SweepArgs::default()),
+    }
+}
+
 /// The whole command line, with the defaults of a full or of a quick run.
 fn command(quick: bool) -> Command {
     let command = Cli::command();
@@ -149,6 +182,9 @@ fn command(quick: bool) -> Command {
     let command = with_quick::<star::Config>(command, quick);
     let command = with_quick::<test_time::Config>(command, quick);
     let command = with_quick::<pretrain::Config>(command, quick);
+    let command = SWEEPABLE
+        .iter()
+        .fold(command, |command, demo| command.mut_subcommand(demo, <SweepArgs as Args>::augment_args));
     command.mut_args(considerate).mut_subcommands(|demo| demo.mut_args(considerate))
 }
 
@@ -181,7 +217,8 @@ fn with_quick<D: Page>(command: Command, quick: bool) -> Command {
 
 /// The command line that gives the same results: what was typed, less where and how to show them.
 fn reproducing_command(matches: &ArgMatches) -> String {
-    const PRESENTATION: [&str; 6] = ["json", "out", "threads", "no_progress", "checkpoints", "retrain"];
+    const PRESENTATION: [&str; 7] =
+        ["json", "out", "threads", "no_progress", "checkpoints", "retrain", "shard"];
     let Some((name, typed)) = matches.subcommand() else {
         return "rlhf-lab".into();
     };
@@ -200,59 +237,6 @@ fn reproducing_command(matches: &ArgMatches) -> String {
         }
     }
     words.join(" ")
-}
-
-/// How a demo is run and shown.
-struct Invocation {
-    global: Global,
-    typed: String,
-}
-
-impl Invocation {
-    fn execute<D: Page>(&self, demo: &D) -> Result<ExitCode> {
-        if let Err(message) = demo.check() {
-            let error = command(false).error(clap::error::ErrorKind::ValueValidation, message);
-            emit::to_stderr(&error.render().ansi().to_string());
-            return Ok(ExitCode::from(2));
-        }
-        let global = &self.global;
-        let out = global.out.as_deref().map(OutDir::prepare).transpose()?;
-        let threads = match global.threads {
-            Some(threads) => usize::from(threads),
-            None => std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|error| anyhow!("cannot start {threads} threads, try fewer with --threads: {error}"))?;
-
-        let start = Instant::now();
-        let results = {
-            let progress = Bar::new(!global.no_progress);
-            let checkpoints = Checkpoints { directory: global.checkpoints.clone(), retrain: global.retrain };
-            let lab = Lab { seed: global.seed, checkpoints, progress: &progress };
-            pool.install(|| demo.run(&lab))?
-        };
-        let timing = Timing { seconds: start.elapsed().as_secs_f64(), threads };
-
-        let version = env!("CARGO_PKG_VERSION");
-        let json = json::render(&Envelope {
-            schema: json::SCHEMA,
-            command: D::COMMAND,
-            version,
-            seed: global.seed,
-            quick: global.quick,
-            config: demo,
-            results: &results,
-            timing,
-        })?;
-        let document = demo.page(&results);
-        if let Some(out) = &out {
-            out.write(&document, &json, &Provenance { command: self.typed.clone(), version })?;
-        }
-        emit::to_stdout(&if global.json { json } else { emit::as_text(&document) })?;
-        Ok(ExitCode::SUCCESS)
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
     ("worlds", &["policy", "model", "foundation"]),
     ("demos", &["worlds", "algorithms", "policy", "model", "foundation"]),
     ("report", &["demos", "worlds", "algorithms", "policy", "model", "foundation"]),
-    ("cli", &["report", "demos"]),
+    ("cli", &["report", "demos", "foundation"]),
 ];
 
 fn sources(dir: &Path) -> Vec<PathBuf> {

@@ -1,6 +1,8 @@
 //! Trained base models: taken from `checkpoints/`, or trained and kept there.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -29,29 +31,55 @@ pub trait BaseModel: Serialize {
     fn measure(&self, model: &Gpt) -> Result<Self::Metrics>;
 }
 
-/// Where base models are kept.
+/// Where base models are kept. Clones share what was trained, so that seeds that run side by side train a
+/// model once.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
-    /// One directory per model stands in here.
-    pub directory: PathBuf,
-    /// Whether to train even what is there.
-    pub retrain: bool,
+    directory: PathBuf,
+    retrain: bool,
+    trained: Arc<Mutex<HashMap<&'static str, Trained>>>,
 }
+
+/// A model that is being trained, or was, with its recipe. Whoever wants it next waits for the lock.
+type Trained = Arc<Mutex<Option<(serde_json::Value, Gpt)>>>;
 
 impl Default for Checkpoints {
     fn default() -> Self {
-        Self { directory: "checkpoints".into(), retrain: false }
+        Self::new("checkpoints", false)
     }
 }
 
 impl Checkpoints {
+    /// Checkpoints in `directory`, one directory per model. With `retrain`, even what is there is trained.
+    pub fn new(directory: impl Into<PathBuf>, retrain: bool) -> Self {
+        Self { directory: directory.into(), retrain, trained: Arc::default() }
+    }
+
+    /// The same directory, every model in it to be trained anew.
+    pub fn retrained(&self) -> Self {
+        Self::new(&self.directory, true)
+    }
+
+    /// Where the model of this name stands.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
     /// The model of a recipe: the one kept, or a new one, which is then kept.
     ///
     /// # Errors
     /// If the checkpoint is damaged or training fails. A directory that cannot be written to only
     /// means that the model is not kept, which is said.
     pub fn obtain<B: BaseModel>(&self, recipe: &B, progress: &dyn Progress) -> Result<Gpt> {
-        let directory = self.directory.join(B::NAME);
+        let trained = Arc::clone(lock(&self.trained).entry(B::NAME).or_default());
+        let mut trained = lock(&trained);
+        let wanted = serde_json::to_value(recipe)?;
+        if let Some((of, model)) = &*trained
+            && *of == wanted
+        {
+            return model.duplicate();
+        }
+        let directory = self.path(B::NAME);
         let found = if self.retrain { Lookup::Missing } else { lookup(&directory, recipe)? };
         let reason = match found {
             Lookup::Found(checkpoint) => return Ok(checkpoint.model),
@@ -66,6 +94,12 @@ impl Checkpoints {
         if let Err(error) = save(&directory, &model, &recipe.vocab(), recipe, &recipe.measure(&model)?) {
             progress.note(&format!("{} is not kept: {error:#}", B::NAME));
         }
+        *trained = Some((wanted, model.duplicate()?));
         Ok(model)
     }
+}
+
+/// A lock that a panic elsewhere does not take away: what it guards is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -90,16 +90,19 @@ impl Demo for Config {
     }
 
     fn run(&self, lab: &Lab) -> Result<Results> {
+        let retrained = lab.checkpoints.retrained(); // what one is made from, another need not make again
         let train = |model: &Model| match model {
-            Model::ReasonBase => self.one(&ReasonBase::new(lab.seed).shortened(self.shorten), lab),
-            Model::StarBase => self.one(&StarBase::new(lab.seed).shortened(self.shorten), lab),
+            Model::ReasonBase => {
+                self.one(&ReasonBase::new(lab.seed).shortened(self.shorten), lab, &retrained)
+            }
+            Model::StarBase => self.one(&StarBase::new(lab.seed).shortened(self.shorten), lab, &retrained),
         };
         Ok(Results { models: self.models.iter().map(train).collect::<Result<_>>()? })
     }
 }
 
 impl Config {
-    fn one<B: BaseModel>(&self, recipe: &B, lab: &Lab) -> Result<Trained> {
+    fn one<B: BaseModel>(&self, recipe: &B, lab: &Lab, retrained: &Checkpoints) -> Result<Trained> {
         let (model, check) = if self.check {
             let model = recipe.train(&lab.checkpoints, lab.progress)?;
             let check = compare(&lab.checkpoints, recipe, &model)?;
@@ -107,8 +110,7 @@ impl Config {
         } else if self.shorten > 1 {
             (recipe.train(&lab.checkpoints, lab.progress)?, None)
         } else {
-            let checkpoints = Checkpoints { retrain: true, ..lab.checkpoints.clone() };
-            (checkpoints.obtain(recipe, lab.progress)?, None)
+            (retrained.obtain(recipe, lab.progress)?, None)
         };
         Ok(Trained {
             name: B::NAME,
@@ -121,7 +123,7 @@ impl Config {
 
 /// Compares `model` with the checkpoint of its name.
 fn compare<B: BaseModel>(checkpoints: &Checkpoints, recipe: &B, model: &Gpt) -> Result<Check> {
-    let directory = checkpoints.directory.join(B::NAME);
+    let directory = checkpoints.path(B::NAME);
     let kept = crate::model::checkpoint::load_model(&directory).with_context(|| {
         format!("there is no checkpoint to check: run pretrain --models {} first", B::NAME)
     })?;

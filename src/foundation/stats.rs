@@ -92,6 +92,15 @@ pub fn weighted_correlation(x: &[f64], y: &[f64], w: &[f64]) -> Option<f64> {
     (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
 }
 
+/// The mean of what is left when a quarter of the values, rounded down, is cut off at either end; `None`
+/// for an empty slice.
+pub fn interquartile_mean(x: &[f64]) -> Option<f64> {
+    let mut sorted = x.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let cut = x.len() / 4;
+    mean(&sorted[cut..x.len() - cut])
+}
+
 /// Percentile-bootstrap interval of the mean (Efron 1979): the central `level` of the means of
 /// `resamples` samples drawn from x with replacement. `None` below two values, which have no spread.
 pub fn bootstrap_mean_interval(
@@ -184,6 +193,15 @@ mod tests {
         close(standard_error(&[1.0, 2.0, 3.0, 4.0]).unwrap(), (5.0_f64 / 3.0 / 4.0).sqrt(), 1e-12);
         assert_eq!(standard_error(&[1.0]), None);
         assert_eq!(mean(&[]), None);
+    }
+
+    /// As scipy.stats.trim_mean(x, 0.25).
+    #[test]
+    fn the_interquartile_mean_cuts_a_quarter_at_either_end() {
+        assert_eq!(interquartile_mean(&[9.0, 0.0, 2.0, 1.0]), Some(1.5));
+        assert_eq!(interquartile_mean(&[5.0, 1.0, 2.0, 3.0, -90.0]), Some(2.0));
+        assert_eq!(interquartile_mean(&[1.0, 2.0, 6.0]), Some(3.0));
+        assert_eq!(interquartile_mean(&[]), None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a report consists of, independent of the medium it is shown in.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,7 +53,7 @@ pub struct Table {
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// File name without extension, unique in the document.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// One line.
     pub title: String,
     /// Horizontal axis; unused by bars, whose categories are named.
@@ -130,7 +132,7 @@ impl Line {
 }
 
 /// A recorded curve in long form: every number of every row becomes one line of `curves.csv`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// What was recorded, such as `reinforce`.
     pub name: String,

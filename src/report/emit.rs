@@ -6,9 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use crate::report::document::{Block, Document};
+use crate::report::document::{Block, Curve, Document};
 use crate::report::html::{self, Provenance};
 use crate::report::{csv, svg, terminal};
+
+/// The file of a run's JSON.
+pub const REPORT: &str = "report.json";
+/// The file of a run's curves.
+pub const CURVES: &str = "curves.csv";
 
 /// Width of text that goes to a file or a pipe.
 const PLAIN_WIDTH: usize = 100;
@@ -50,10 +55,25 @@ impl OutDir {
         Ok(Self(path.to_path_buf()))
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A directory in it, not made yet.
+    pub fn below(&self, path: &Path) -> Self {
+        Self(self.0.join(path))
+    }
+
+    /// Writes `curves.csv` and `report.json`. The report comes last: where there is one, the run is whole.
+    pub fn write_run(&self, curves: &[Curve], json: &str) -> Result<()> {
+        self.write_file(CURVES, &csv::render(curves)?)?;
+        self.write_file(REPORT, json.as_bytes())
+    }
+
     /// Writes `report.json`, `curves.csv`, a `.svg` per plot and `report.html`.
     pub fn write(&self, document: &Document, json: &str, provenance: &Provenance) -> Result<()> {
-        self.write_file("report.json", json.as_bytes())?;
-        self.write_file("curves.csv", &csv::render(&document.curves)?)?;
+        self.write_run(&document.curves, json)?;
         let blocks = document.sections.iter().flat_map(|section| &section.blocks);
         for plot in blocks.filter_map(|block| if let Block::Plot(plot) = block { Some(plot) } else { None }) {
             self.write_file(&format!("{}.svg", plot.id), svg::render(plot).as_bytes())?;

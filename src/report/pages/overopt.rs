@@ -4,6 +4,7 @@ use crate::demos::overopt::{Config, Mean, Results, Row, World, WorldSummary};
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::overopt as findings;
 use crate::report::format::{count, fixed, optional};
+use crate::report::json::Figure;
 use crate::report::pages::page::Page;
 
 impl Page for Config {
@@ -28,6 +29,15 @@ impl Page for Config {
                 mean_curve(&results.mean),
             ],
         }
+    }
+
+    fn headline(&self, results: &Results) -> Vec<Figure> {
+        let mean = &results.mean;
+        let over_n = |what: &str, values: &[f64]| {
+            let figure = |(n, value): (&u64, &f64)| Figure::new(format!("{what}, best of {n}"), *value);
+            mean.n.iter().zip(values).map(figure).collect::<Vec<_>>()
+        };
+        [over_n("learned reward", &mean.proxy), over_n("true reward", &mean.gold)].concat()
     }
 }
 
@@ -58,7 +68,7 @@ fn mean_section(results: &Results) -> Section {
                 rows: rows.collect(),
             }),
             Block::Plot(Plot {
-                id: "mean",
+                id: "mean".into(),
                 title: format!("What is optimised and what is wanted: mean of {worlds}{shaded}"),
                 x: Axis::log("n of best-of-n"),
                 y: Axis::linear("expected reward"),
@@ -109,7 +119,7 @@ fn first_world(world: &World, summary: &WorldSummary) -> Section {
                 rows: world.rows.iter().map(row).collect(),
             }),
             Block::Plot(Plot {
-                id: "world0",
+                id: "world0".into(),
                 title: "One world over the distance travelled".into(),
                 x: Axis::linear("exact KL(π_n ‖ π_ref), nats"),
                 y: Axis::linear("expected reward"),
@@ -140,7 +150,7 @@ fn bound(world: &World) -> Section {
                 rows: world.rows.iter().map(row).collect(),
             }),
             Block::Plot(Plot {
-                id: "kl_bound",
+                id: "kl_bound".into(),
                 title: "The KL of best-of-n and its bound".into(),
                 x: Axis::log("n of best-of-n"),
                 y: Axis::linear("KL(π_n ‖ π_ref), nats"),

@@ -6,6 +6,8 @@ use crate::demos::pretrain::{Config, Results, Trained};
 use crate::report::document::{Block, Document, Section, Table};
 use crate::report::findings::pretrain as findings;
 use crate::report::format::optional;
+use crate::report::json::Figure;
+use crate::report::numbers::numbers;
 use crate::report::pages::page::Page;
 
 impl Page for Config {
@@ -18,6 +20,14 @@ impl Page for Config {
             sections: results.models.iter().map(|model| section(self, model)).collect(),
             curves: Vec::new(),
         }
+    }
+
+    fn headline(&self, results: &Results) -> Vec<Figure> {
+        let figures = results.models.iter().flat_map(|model| {
+            let named = |(path, value)| Figure::new(format!("{}, {path}", model.name), value);
+            numbers(&model.metrics).into_iter().map(named)
+        });
+        figures.collect()
     }
 }
 
@@ -40,7 +50,7 @@ fn evaluations(path: String, value: &Value, found: &mut Vec<Evaluation>) {
     let Value::Object(fields) = value else { return };
     if fields.values().any(Value::is_number) {
         let mut figures = Vec::new();
-        numbers("", fields, &mut figures);
+        flatten("", fields, &mut figures);
         return found.push((path, figures));
     }
     for (name, value) in fields {
@@ -49,11 +59,11 @@ fn evaluations(path: String, value: &Value, found: &mut Vec<Evaluation>) {
 }
 
 /// Every number with its path; none where one would stand if it existed.
-fn numbers(path: &str, fields: &Map<String, Value>, found: &mut Vec<(String, Option<f64>)>) {
+fn flatten(path: &str, fields: &Map<String, Value>, found: &mut Vec<(String, Option<f64>)>) {
     for (name, value) in fields {
         let path = format!("{path} {name}").trim().to_string();
         match value {
-            Value::Object(fields) => numbers(&path, fields, found),
+            Value::Object(fields) => flatten(&path, fields, found),
             Value::Number(_) | Value::Null => found.push((path, value.as_f64())),
             _ => {}
         }

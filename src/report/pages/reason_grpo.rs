@@ -5,6 +5,7 @@ use crate::demos::reasoning::Examination;
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::reason_grpo as findings;
 use crate::report::format::{enumerate, fine_percent, fixed, percent};
+use crate::report::json::Figure;
 use crate::report::pages::page::Page;
 use crate::worlds::digit_sum::evaluation::Evaluation;
 
@@ -33,6 +34,24 @@ impl Page for Config {
             curves: results.runs.iter().map(|run| Curve::from_rows(run.algo.name(), &run.curve)).collect(),
         }
     }
+
+    fn headline(&self, results: &Results) -> Vec<Figure> {
+        examined(results)
+            .flat_map(|(name, Examination { sampled, .. })| {
+                [
+                    Figure::new(format!("{name}, right answers"), sampled.acc),
+                    Figure::new(format!("{name}, tokens"), sampled.length),
+                    Figure::new(format!("{name}, share of direct responses"), sampled.share.direct),
+                ]
+            })
+            .collect()
+    }
+}
+
+/// The base and every policy that was trained to the end.
+fn examined(results: &Results) -> impl Iterator<Item = (&'static str, &Examination)> {
+    let runs = results.runs.iter().filter_map(|run| Some((run.algo.name(), run.last.as_ref()?)));
+    std::iter::once(("base", &results.base)).chain(runs)
 }
 
 fn base(results: &Results) -> Section {
@@ -63,13 +82,11 @@ fn base(results: &Results) -> Section {
 }
 
 fn outcome(config: &Config, results: &Results) -> Section {
-    let examined = std::iter::once(("base".to_string(), &results.base))
-        .chain(results.runs.iter().filter_map(|run| Some((run.algo.name().to_string(), run.last.as_ref()?))));
-    let examined: Vec<(String, &Examination)> = examined.collect();
-    let row = |(name, it): &(String, &Examination)| {
+    let examined: Vec<(&str, &Examination)> = examined(results).collect();
+    let row = |(name, it): &(&str, &Examination)| {
         let (share, forced) = (&it.sampled.share, &it.forced);
         vec![
-            name.clone(),
+            name.to_string(),
             percent(it.sampled.acc),
             percent(it.greedy.acc),
             fixed(it.sampled.length, 1),
@@ -96,7 +113,7 @@ fn outcome(config: &Config, results: &Results) -> Section {
     // The base last, so that an algorithm has the colour that its curves have.
     let shares = examined.iter().skip(1).chain(examined.first()).map(|(name, it)| {
         let share = &it.sampled.share;
-        (name.clone(), vec![share.direct, share.short, share.full])
+        (name.to_string(), vec![share.direct, share.short, share.full])
     });
     Section {
         title: "Before and after".into(),
@@ -111,7 +128,7 @@ fn outcome(config: &Config, results: &Results) -> Section {
                 rows: examined.iter().map(row).collect(),
             }),
             Block::Plot(Plot {
-                id: "formats",
+                id: "formats".into(),
                 title: "What the policies choose".into(),
                 x: Axis::default(),
                 y: Axis::linear("share of responses"),
@@ -129,8 +146,14 @@ fn training(results: &Results) -> Section {
     let lines = |pick: fn(&CurveRow) -> f64| {
         Marks::Lines(results.runs.iter().map(|run| Line::new(run.algo.name(), smooth(run, pick))).collect())
     };
-    let plot = |id, title: &str, y: &str, marks| {
-        Block::Plot(Plot { id, title: title.into(), x: Axis::linear("step"), y: Axis::linear(y), marks })
+    let plot = |id: &'static str, title: &str, y: &str, marks| {
+        Block::Plot(Plot {
+            id: id.into(),
+            title: title.into(),
+            x: Axis::linear("step"),
+            y: Axis::linear(y),
+            marks,
+        })
     };
     let rows = results.runs.iter().flat_map(|run| {
         milestones(&run.curve).into_iter().map(|row| {

@@ -4,6 +4,7 @@ use crate::demos::star::{Config, Results, Round};
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::star as findings;
 use crate::report::format::{fixed, percent};
+use crate::report::json::Figure;
 use crate::report::pages::page::Page;
 
 impl Page for Config {
@@ -23,6 +24,15 @@ impl Page for Config {
                 Curve::from_rows("no filter", control(0)),
             ],
         }
+    }
+
+    fn headline(&self, results: &Results) -> Vec<Figure> {
+        let rounds = results.rounds.iter();
+        let controls = results.controls.iter();
+        std::iter::once(Figure::new("base, right answers", results.start.acc))
+            .chain(rounds.map(|r| Figure::new(format!("STaR, round {}, right answers", r.round), r.acc)))
+            .chain(controls.map(|c| Figure::new(format!("{}, right answers", c.name), c.acc)))
+            .collect()
     }
 }
 
@@ -77,7 +87,7 @@ fn rounds(config: &Config, results: &Results) -> Section {
                 rows,
             }),
             Block::Plot(Plot {
-                id: "rounds",
+                id: "rounds".into(),
                 title: "Right answers over rounds".into(),
                 x: Axis::linear("round"),
                 y: Axis::linear("share of right answers"),

@@ -4,6 +4,7 @@ use crate::demos::test_time::{Config, Policy, Results, Row, Rule};
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::test_time as findings;
 use crate::report::format::{fine_percent, fixed, percent};
+use crate::report::json::Figure;
 use crate::report::pages::page::Page;
 
 impl Page for Config {
@@ -21,6 +22,18 @@ impl Page for Config {
             sections,
             curves: self.policy.iter().flat_map(|&policy| curves(results, policy)).collect(),
         }
+    }
+
+    fn headline(&self, results: &Results) -> Vec<Figure> {
+        let most = results.rows.iter().map(|row| row.k).max();
+        let ends =
+            results.rows.iter().filter(|row| row.k == 1 && row.rule == Rule::Vote || Some(row.k) == most);
+        ends.map(|row| {
+            let of =
+                if row.k == 1 { row.format.to_string() } else { format!("{} of {}", row.strategy, row.k) };
+            Figure::new(format!("{}, {of}, right answers", row.policy.name()), row.acc)
+        })
+        .collect()
     }
 }
 
@@ -68,7 +81,7 @@ fn section(results: &Results, policy: Policy) -> Section {
                 rows: rows.collect(),
             }),
             Block::Plot(Plot {
-                id,
+                id: id.into(),
                 title: format!("What tokens buy: majority votes of {name}"),
                 x: Axis::log("tokens per problem"),
                 y: Axis::linear("share of right answers"),

@@ -7,6 +7,7 @@ use crate::demos::toy_rlhf::{
 use crate::report::document::{Axis, Block, Curve, Document, Line, Marks, Plot, Section, Table};
 use crate::report::findings::toy_rlhf as findings;
 use crate::report::format::{count, fixed, optional, plain};
+use crate::report::json::Figure;
 use crate::report::pages::page::Page;
 
 impl Page for Config {
@@ -35,6 +36,15 @@ impl Page for Config {
                 Curve::from_rows("ipo_trap", &results.dpo_trap.ipo),
             ],
         }
+    }
+
+    fn headline(&self, results: &Results) -> Vec<Figure> {
+        let dpo = results.dpo.rows.iter();
+        std::iter::once(Figure::new("REINFORCE, distance to π*", results.reinforce.tv))
+            .chain(
+                dpo.map(|row| Figure::new(format!("DPO from {} pairs, distance to π*", row.pairs), row.tv)),
+            )
+            .collect()
     }
 }
 
@@ -66,7 +76,7 @@ fn closed_form(closed: &ClosedForm) -> Section {
         blocks: vec![
             Block::Table(Table { header, rows }),
             Block::Plot(Plot {
-                id: "frontier",
+                id: "frontier".into(),
                 title: "What reward costs: the optima of the sweep".into(),
                 x: Axis::linear("KL(π* ‖ π_ref), nats"),
                 y: Axis::linear("expected true reward E[r*]"),
@@ -93,7 +103,7 @@ fn reinforce(closed: &ClosedForm, result: &ReinforceResult) -> Section {
         blocks: vec![
             Block::Table(Table { header: strings(&["answer", "π_ref", "π*", "REINFORCE"]), rows }),
             Block::Plot(Plot {
-                id: "reinforce",
+                id: "reinforce".into(),
                 title: "REINFORCE's distance to the optimum".into(),
                 x: Axis::linear("update"),
                 y: Axis::log("total variation to π*"),
@@ -142,7 +152,7 @@ fn dpo(closed: &ClosedForm, reinforced: &ReinforceResult, dpo: &DpoResult) -> Se
             }),
             Block::Plot(bars("policies", "The policies side by side", "probability", closed, policies)),
             Block::Plot(Plot {
-                id: "dpo",
+                id: "dpo".into(),
                 title: "DPO's distance to the optimum over data".into(),
                 x: Axis::log("preference pairs sampled"),
                 y: Axis::log("total variation to π*"),
@@ -211,7 +221,7 @@ fn trap(trap: &DpoTrap) -> Section {
                 rows: rows.collect(),
             }),
             Block::Plot(Plot {
-                id: "dpo_trap",
+                id: "dpo_trap".into(),
                 title: "Preferences without noise".into(),
                 x: Axis::linear("full-batch step"),
                 y: Axis::linear("KL(π ‖ π_ref), nats"),
@@ -236,7 +246,7 @@ fn bars(
 ) -> Plot {
     let categories = closed.answers.iter().map(ToString::to_string).collect();
     let (x, y) = (Axis::linear(""), Axis::linear(y));
-    Plot { id, title: title.into(), x, y, marks: Marks::Bars { categories, series } }
+    Plot { id: id.into(), title: title.into(), x, y, marks: Marks::Bars { categories, series } }
 }
 
 /// One row per answer: its name, then `cells(index)`.
