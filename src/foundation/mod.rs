@@ -3,6 +3,7 @@
 
 pub mod adam;
 pub mod demonstration;
+pub mod preference_pair;
 pub mod preferences;
 pub mod progress;
 pub mod rng;
