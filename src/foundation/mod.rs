@@ -6,6 +6,7 @@ pub mod demonstration;
 pub mod preference_pair;
 pub mod preferences;
 pub mod progress;
+pub mod ranking;
 pub mod rng;
 pub mod stats;
 pub mod vocab;
