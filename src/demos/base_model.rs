@@ -25,8 +25,13 @@ pub trait BaseModel: Serialize {
     /// Trains the model. `checkpoints` gives it those it is made from, if any.
     fn train(&self, checkpoints: &Checkpoints, progress: &dyn Progress) -> Result<Gpt>;
 
-    /// Measures the trained model.
-    fn measure(&self, model: &Gpt) -> Result<Self::Metrics>;
+    /// Measures the trained model; `checkpoints` as for [`BaseModel::train`].
+    fn measure(
+        &self,
+        model: &Gpt,
+        checkpoints: &Checkpoints,
+        progress: &dyn Progress,
+    ) -> Result<Self::Metrics>;
 }
 
 /// Where base models are kept.
@@ -63,9 +68,21 @@ impl Checkpoints {
         };
         progress.note(&format!("training {}: {reason}", B::NAME));
         let model = recipe.train(self, progress)?;
-        if let Err(error) = save(&directory, &model, &recipe.vocab(), recipe, &recipe.measure(&model)?) {
+        let metrics = recipe.measure(&model, self, progress)?;
+        if let Err(error) = save(&directory, &model, &recipe.vocab(), recipe, &metrics) {
             progress.note(&format!("{} is not kept: {error:#}", B::NAME));
         }
         Ok(model)
+    }
+
+    /// A model that another one is made from: the one kept, or a new one, which is not kept.
+    ///
+    /// # Errors
+    /// If the checkpoint is damaged or training fails.
+    pub fn ingredient<B: BaseModel>(&self, recipe: &B, progress: &dyn Progress) -> Result<Gpt> {
+        match lookup(&self.directory.join(B::NAME), recipe)? {
+            Lookup::Found(checkpoint) => Ok(checkpoint.model),
+            Lookup::Missing | Lookup::OtherRecipe { .. } => recipe.train(self, progress),
+        }
     }
 }

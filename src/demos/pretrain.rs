@@ -8,6 +8,8 @@ use serde_json::Value;
 use crate::demos::args::{count, defaults};
 use crate::demos::base_model::{BaseModel, Checkpoints};
 use crate::demos::demo::{Demo, Lab};
+use crate::demos::farm_rm::FarmRm;
+use crate::demos::farm_sft::FarmSft;
 use crate::demos::reason_base::ReasonBase;
 use crate::demos::star_base::StarBase;
 use crate::model::checkpoint::{Lookup, lookup};
@@ -44,6 +46,10 @@ pub enum Model {
     ReasonBase,
     /// Digit sums with few human chains, for star
     StarBase,
+    /// The farm's assistant, for rlhf-gpt and dpo-gpt
+    FarmSft,
+    /// The farm's reward model, for rlhf-gpt
+    FarmRm,
 }
 
 /// What `pretrain` measures.
@@ -93,6 +99,8 @@ impl Demo for Config {
         let train = |model: &Model| match model {
             Model::ReasonBase => self.one(&ReasonBase::new(lab.seed).shortened(self.shorten), lab),
             Model::StarBase => self.one(&StarBase::new(lab.seed).shortened(self.shorten), lab),
+            Model::FarmSft => self.one(&FarmSft::new(lab.seed).shortened(self.shorten), lab),
+            Model::FarmRm => self.one(&FarmRm::new(lab.seed).shortened(self.shorten), lab),
         };
         Ok(Results { models: self.models.iter().map(train).collect::<Result<_>>()? })
     }
@@ -113,7 +121,7 @@ impl Config {
         Ok(Trained {
             name: B::NAME,
             recipe: serde_json::to_value(recipe)?,
-            metrics: serde_json::to_value(recipe.measure(&model)?)?,
+            metrics: serde_json::to_value(recipe.measure(&model, &lab.checkpoints, lab.progress)?)?,
             check,
         })
     }
