@@ -1,12 +1,13 @@
 //! What the demos on digit sums are there to show, at their defaults, on seeds that nothing was tuned on.
 
-use rlhf_lab::demos::base_model::BaseModel;
+use rlhf_lab::demos::base_model::{BaseModel, Checkpoints};
 use rlhf_lab::demos::demo::{Demo, Lab};
 use rlhf_lab::demos::reason_base::ReasonBase;
 use rlhf_lab::demos::reason_grpo::{self, Algorithm};
 use rlhf_lab::demos::star_base::StarBase;
 use rlhf_lab::demos::test_time::{self, Policy, Rule};
 use rlhf_lab::demos::{reasoning::Examination, star};
+use rlhf_lab::foundation::progress::Silent;
 use rlhf_lab::model::checkpoint::{Lookup, lookup};
 
 /// The committed models are those of the recipes in the code, and measure here what they measured when
@@ -18,7 +19,10 @@ fn the_committed_models_are_those_of_the_recipes() {
         let Lookup::Found(checkpoint) = lookup(&directory, recipe).unwrap() else {
             panic!("{} is not the model of the recipe in the code: run pretrain", B::NAME);
         };
-        (recipe.measure(&checkpoint.model).unwrap(), checkpoint.recipe.metrics)
+        (
+            recipe.measure(&checkpoint.model, &Checkpoints::default(), &Silent).unwrap(),
+            checkpoint.recipe.metrics,
+        )
     }
     let near = |x: f64, recorded: &serde_json::Value| {
         let recorded = recorded.as_f64().unwrap();

@@ -1,15 +1,19 @@
 //! The policy-gradient loop on a task of one-token answers, small enough to know everything about.
 
 use anyhow::Result;
+use rlhf_lab::algorithms::divergence::Divergence;
 use rlhf_lab::algorithms::estimators::KlEstimator;
 use rlhf_lab::algorithms::grpo::Grpo;
-use rlhf_lab::algorithms::policy_gradient::{Divergence, Environment, Objective, PolicyGradient};
+use rlhf_lab::algorithms::policy_gradient::{Environment, Objective, PolicyGradient};
+use rlhf_lab::algorithms::ppo::Ppo;
 use rlhf_lab::algorithms::reinforce::{Baseline, Reduction, Reinforce};
 use rlhf_lab::foundation::rng::Rng;
-use rlhf_lab::foundation::stats::{kl_divergence, log_softmax};
+use rlhf_lab::foundation::stats::{kl_divergence, log_softmax, probabilities, total_variation};
 use rlhf_lab::model::batch::{Batch, Read};
 use rlhf_lab::model::config::Config;
 use rlhf_lab::model::gpt::Gpt;
+use rlhf_lab::policy::logprob::seq_logprob;
+use rlhf_lab::policy::optimal::log_optimal_policy;
 use rlhf_lab::policy::sampling::{Rollout, Sampling};
 
 const V: usize = 6;
@@ -64,28 +68,27 @@ fn grpo() -> Grpo {
     Grpo { inner: 2, clip: 0.2, beta: 0.04, kl: KlEstimator::K3 }
 }
 
+fn reinforce(beta: f64) -> Reinforce {
+    Reinforce { baseline: Baseline::Batch, reduction: Reduction::Sum, beta }
+}
+
+fn ppo(beta: f64) -> Ppo {
+    Ppo { epochs: 4, clip: 0.2, beta }
+}
+
 #[test]
-fn grpo_and_reinforce_find_what_pays() {
-    let pays = [0.0, 0.0, 0.0, 0.0, 1.0, 0.5];
-    for reinforce in [false, true] {
+fn every_method_finds_what_pays() {
+    fn finds(how: &impl Objective) {
         let policy = model(1);
         let reference = policy.duplicate().unwrap().no_grad();
-        let options = options(60, 3e-3);
-        let diverged = if reinforce {
-            train(
-                &policy,
-                &reference,
-                &options,
-                pays,
-                &Reinforce { baseline: Baseline::Batch, reduction: Reduction::Sum },
-            )
-        } else {
-            train(&policy, &reference, &options, pays, &grpo())
-        };
+        let diverged = train(&policy, &reference, &options(60, 3e-3), [0.0, 0.0, 0.0, 0.0, 1.0, 0.5], how);
         assert_eq!(diverged, None);
         let (before, after) = (answers(&reference)[4].exp(), answers(&policy)[4].exp());
         assert!(before < 0.5 && after > 0.9, "{before} to {after}");
     }
+    finds(&reinforce(0.0));
+    finds(&ppo(0.0));
+    finds(&grpo());
 }
 
 /// Nothing is paid, the policy is not the reference: the penalty alone must bring it nearer.
@@ -99,6 +102,56 @@ fn the_kl_penalty_pulls_to_the_reference() {
         let after = distance();
         assert!(after < before, "{kl:?}: {before} to {after}");
     }
+}
+
+/// Every response of two tokens, 36 of them, with what a policy gives to each.
+fn all_responses(model: &Gpt) -> Vec<f64> {
+    let responses: Vec<[u32; 2]> = (0..36).map(|i| [i / 6, i % 6]).collect();
+    let logprobs = seq_logprob(&model.no_grad(), &vec![[1, 3]; 36], &responses).unwrap();
+    logprobs.to_vec1::<f32>().unwrap().into_iter().map(f64::from).collect()
+}
+
+/// The same for the penalties that are part of the reward, with responses of two tokens.
+#[test]
+fn a_kl_penalty_in_the_reward_pulls_to_the_reference() {
+    fn pulls(how: &impl Objective, more: &impl Objective) {
+        let after = |how: &dyn Fn(&Gpt, &Gpt, &PolicyGradient)| {
+            let (policy, reference) = (model(1), model(2).no_grad());
+            let mut options = options(1, 1e-3);
+            options.sampling.max_tokens = 2;
+            how(&policy, &reference, &options);
+            kl_divergence(&all_responses(&policy), &all_responses(&reference))
+        };
+        let before = after(&|_, _, _| ());
+        let without = after(&|policy, reference, options| {
+            assert_eq!(train(policy, reference, options, [0.0; V], how), None);
+        });
+        assert!((without - before).abs() < 1e-6, "{before} to {without} without reward or penalty");
+        let with = after(&|policy, reference, options| {
+            assert_eq!(train(policy, reference, options, [0.0; V], more), None);
+        });
+        assert!(with < before - 1e-3, "{before} to {with}");
+    }
+    pulls(&reinforce(0.0), &reinforce(1.0));
+    pulls(&ppo(0.0), &ppo(1.0));
+}
+
+/// The optimum of the penalised reward is known, and both methods get there.
+#[test]
+fn the_penalised_methods_end_near_the_closed_form() {
+    fn ends(how: &impl Objective) {
+        let pays = [0.0, 0.5, 0.0, -0.5, 1.0, 0.5];
+        let policy = model(1);
+        let reference = policy.duplicate().unwrap().no_grad();
+        let star = probabilities(&log_optimal_policy(&answers(&reference), &pays, 0.5));
+        let distance = || total_variation(&probabilities(&answers(&policy)), &star);
+        let before = distance();
+        train(&policy, &reference, &options(150, 1e-3), pays, how);
+        let after = distance();
+        assert!(before > 0.25 && after < 0.05, "{before} to {after}");
+    }
+    ends(&reinforce(0.5));
+    ends(&ppo(0.5));
 }
 
 /// Groups without contrast and no penalty: nothing to learn, not even from rounding.
@@ -133,6 +186,27 @@ fn each_step_is_watched_and_begins_at_ratio_one() {
         })
         .unwrap();
     assert_eq!(steps, [1, 2, 3, 4]);
+}
+
+/// At a learning rate of 0 every update of a batch sees ratio 1: even at a clip of 0 nothing is outside.
+#[test]
+fn ppo_that_does_not_move_clips_nothing() {
+    let policy = model(4);
+    let reference = policy.duplicate().unwrap().no_grad();
+    let bandit = Bandit { pays: [0.0, 1.0, 0.0, 1.0, 0.0, 1.0] };
+    let mut still = options(3, 0.0);
+    still.sampling = Sampling::policy(2); // Lengths 1 and 2.
+    let how = Ppo { clip: 0.0, ..ppo(0.5) };
+    still
+        .train(&policy, &reference, &bandit, &how, &Rng::new(5), |step| {
+            assert_eq!(step.clip_fraction, 0.0);
+            assert!(step.experience.log_ratios().iter().all(|&log_ratio| log_ratio == 0.0));
+            assert!(step.gradient_norm > 0.0);
+            let lengths = step.experience.rollouts.iter().map(|rollout| rollout.tokens.len());
+            assert!((1..=2).all(|length| lengths.clone().any(|l| l == length)));
+            Ok(())
+        })
+        .unwrap();
 }
 
 #[test]

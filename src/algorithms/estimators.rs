@@ -1,4 +1,4 @@
-//! What policy-gradient methods are made of: advantages, KL estimators, importance ratios and means.
+//! What policy-gradient methods are made of: penalised rewards, advantages, KL estimators, importance ratios and means.
 //!
 //! Token values stand ragged, responses one after the other, `[Σ lengths]`. All of it is computed in
 //! f64: there are few numbers, and an exponential of a log-ratio of 100 does not fit an f32.
@@ -45,6 +45,16 @@ fn has_contrast(rewards: &[f64]) -> bool {
 pub fn batch_advantages(rewards: &[f64]) -> Vec<f64> {
     let mean = mean(rewards).unwrap_or_default();
     rewards.iter().map(|r| r - mean).collect()
+}
+
+/// r − β (log π_old − log π_ref) of each response: the expected value is E\[r\] − β KL(π_old ‖ π_ref), what
+/// RLHF maximises (Ziegler et al. 2019, equation 2). `log_ratios` are of whole responses.
+///
+/// # Panics
+/// If the two differ in number.
+pub fn penalised_rewards(rewards: &[f64], log_ratios: &[f64], beta: f64) -> Vec<f64> {
+    assert_eq!(rewards.len(), log_ratios.len(), "one log-ratio per reward");
+    rewards.iter().zip(log_ratios).map(|(reward, log_ratio)| reward - beta * log_ratio).collect()
 }
 
 /// An estimator of KL(π ‖ π_ref) from samples of π (Schulman 2020, "Approximating KL divergence").
@@ -172,6 +182,12 @@ mod tests {
     fn a_constant_group_has_exactly_no_advantage() {
         let advantages = group_advantages(&[[1.1; 8], [0.1; 8]].concat(), 8);
         assert_eq!(advantages, [0.0; 16]);
+    }
+
+    #[test]
+    fn the_penalty_costs_what_the_reference_would_not_have_said() {
+        close(&penalised_rewards(&[1.0, 1.0, 0.0], &[0.0, 2.0, -1.0], 0.5), &[1.0, 0.0, 0.5], 0.0);
+        assert_eq!(penalised_rewards(&[0.1, -3.0], &[7.0, -9.0], 0.0), [0.1, -3.0]);
     }
 
     #[test]

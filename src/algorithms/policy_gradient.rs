@@ -2,15 +2,14 @@
 //! a few steps. What sets the methods apart is an [`Objective`]; what they are trained on is an
 //! [`Environment`].
 
-use std::fmt;
-
 use anyhow::Result;
 use candle_core::Tensor;
 
+use super::divergence::{Divergence, descend};
 use super::estimators::{in_f64, k3};
 use crate::foundation::rng::Rng;
 use crate::model::gpt::Gpt;
-use crate::model::optim::{Adam, AdamConfig, NonFiniteGradient};
+use crate::model::optim::{Adam, AdamConfig};
 use crate::policy::logprob::{TokenLogProbs, token_logprobs};
 use crate::policy::sampling::{Rollout, Sampling, sample};
 
@@ -72,6 +71,24 @@ impl Experience {
         let k3: f64 = self.old.iter().zip(&self.reference).map(|(old, reference)| k3(reference - old)).sum();
         k3 / self.old.len().max(1) as f64
     }
+
+    /// log π_old(y|x) of each response, `[B]`.
+    pub fn old_per_response(&self) -> Vec<f64> {
+        self.per_response(&self.old)
+    }
+
+    /// log π_old(y|x) − log π_ref(y|x) of each response, `[B]`: their mean estimates KL(π_old ‖ π_ref).
+    pub fn log_ratios(&self) -> Vec<f64> {
+        let (old, reference) = (self.per_response(&self.old), self.per_response(&self.reference));
+        old.iter().zip(reference).map(|(old, reference)| old - reference).collect()
+    }
+
+    /// The sum of each response's tokens: `[Σ lengths]` to `[B]`.
+    fn per_response(&self, values: &[f64]) -> Vec<f64> {
+        let mut rest = values.iter();
+        let lengths = self.rollouts.iter().map(|rollout| rollout.tokens.len());
+        lengths.map(|length| rest.by_ref().take(length).sum()).collect()
+    }
 }
 
 /// How to train.
@@ -102,21 +119,6 @@ pub struct Step<'a, P> {
     pub clip_fraction: f64,
     /// Mean over the step's updates of the gradient's norm before clipping.
     pub gradient_norm: f64,
-}
-
-/// Where training stopped because its numbers had left the finite.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Divergence {
-    /// The step that could not be completed.
-    pub step: usize,
-    /// What was not finite.
-    pub what: &'static str,
-}
-
-impl fmt::Display for Divergence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} not finite at step {}", self.what, self.step)
-    }
 }
 
 impl PolicyGradient {
@@ -161,13 +163,9 @@ impl PolicyGradient {
             for _ in 0..objective.updates() {
                 let logprobs = token_logprobs(policy, &prompts, &responses)?;
                 let loss = objective.loss(&logprobs, &experience, &advantages)?;
-                if !loss.value.to_scalar::<f64>()?.is_finite() {
-                    return diverged("the loss is");
-                }
-                match adam.minimize(policy, &loss.value, self.lr) {
+                match descend(&mut adam, policy, &loss.value, self.lr)? {
                     Ok(norm) => gradient_norm += norm / objective.updates() as f64,
-                    Err(error) if error.is::<NonFiniteGradient>() => return diverged("the gradient is"),
-                    Err(error) => return Err(error),
+                    Err(what) => return diverged(what),
                 }
                 clip_fraction += loss.clip_fraction / objective.updates() as f64;
             }

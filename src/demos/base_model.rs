@@ -27,8 +27,13 @@ pub trait BaseModel: Serialize {
     /// Trains the model. `checkpoints` gives it those it is made from, if any.
     fn train(&self, checkpoints: &Checkpoints, progress: &dyn Progress) -> Result<Gpt>;
 
-    /// Measures the trained model.
-    fn measure(&self, model: &Gpt) -> Result<Self::Metrics>;
+    /// Measures the trained model; `checkpoints` as for [`BaseModel::train`].
+    fn measure(
+        &self,
+        model: &Gpt,
+        checkpoints: &Checkpoints,
+        progress: &dyn Progress,
+    ) -> Result<Self::Metrics>;
 }
 
 /// Where base models are kept. Clones share what was trained, so that seeds that run side by side train a
@@ -71,13 +76,11 @@ impl Checkpoints {
     /// If the checkpoint is damaged or training fails. A directory that cannot be written to only
     /// means that the model is not kept, which is said.
     pub fn obtain<B: BaseModel>(&self, recipe: &B, progress: &dyn Progress) -> Result<Gpt> {
-        let trained = Arc::clone(lock(&self.trained).entry(B::NAME).or_default());
-        let mut trained = lock(&trained);
+        let place = self.place(B::NAME);
+        let mut trained = lock(&place);
         let wanted = serde_json::to_value(recipe)?;
-        if let Some((of, model)) = &*trained
-            && *of == wanted
-        {
-            return model.duplicate();
+        if let Some(model) = already(&trained, &wanted)? {
+            return Ok(model);
         }
         let directory = self.path(B::NAME);
         let found = if self.retrain { Lookup::Missing } else { lookup(&directory, recipe)? };
@@ -91,11 +94,44 @@ impl Checkpoints {
         };
         progress.note(&format!("training {}: {reason}", B::NAME));
         let model = recipe.train(self, progress)?;
-        if let Err(error) = save(&directory, &model, &recipe.vocab(), recipe, &recipe.measure(&model)?) {
+        let metrics = recipe.measure(&model, self, progress)?;
+        if let Err(error) = save(&directory, &model, &recipe.vocab(), recipe, &metrics) {
             progress.note(&format!("{} is not kept: {error:#}", B::NAME));
         }
         *trained = Some((wanted, model.duplicate()?));
         Ok(model)
+    }
+
+    /// A model that another one is made from: the one kept, or a new one, which is not kept.
+    ///
+    /// # Errors
+    /// If the checkpoint is damaged or training fails.
+    pub fn ingredient<B: BaseModel>(&self, recipe: &B, progress: &dyn Progress) -> Result<Gpt> {
+        let place = self.place(B::NAME);
+        let mut trained = lock(&place);
+        let wanted = serde_json::to_value(recipe)?;
+        if let Some(model) = already(&trained, &wanted)? {
+            return Ok(model);
+        }
+        if let Lookup::Found(checkpoint) = lookup(&self.path(B::NAME), recipe)? {
+            return Ok(checkpoint.model);
+        }
+        let model = recipe.train(self, progress)?;
+        *trained = Some((wanted, model.duplicate()?));
+        Ok(model)
+    }
+
+    /// Where a model of this name is, once it was trained.
+    fn place(&self, name: &'static str) -> Trained {
+        Arc::clone(lock(&self.trained).entry(name).or_default())
+    }
+}
+
+/// A copy of the model that was trained, if it was by this recipe.
+fn already(trained: &Option<(serde_json::Value, Gpt)>, wanted: &serde_json::Value) -> Result<Option<Gpt>> {
+    match trained {
+        Some((recipe, model)) if recipe == wanted => Ok(Some(model.duplicate()?)),
+        _ => Ok(None),
     }
 }
 

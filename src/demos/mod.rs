@@ -5,6 +5,9 @@
 pub mod args;
 pub mod base_model;
 pub mod demo;
+pub mod farm;
+pub mod farm_rm;
+pub mod farm_sft;
 pub mod overopt;
 pub mod pretrain;
 pub mod reason_base;

@@ -8,6 +8,8 @@ use serde_json::Value;
 use crate::demos::args::{count, defaults};
 use crate::demos::base_model::{BaseModel, Checkpoints};
 use crate::demos::demo::{Demo, Lab};
+use crate::demos::farm_rm::FarmRm;
+use crate::demos::farm_sft::FarmSft;
 use crate::demos::reason_base::ReasonBase;
 use crate::demos::star_base::StarBase;
 use crate::model::checkpoint::{Lookup, lookup};
@@ -44,6 +46,10 @@ pub enum Model {
     ReasonBase,
     /// Digit sums with few human chains, for star
     StarBase,
+    /// The farm's assistant, for rlhf-gpt and dpo-gpt
+    FarmSft,
+    /// The farm's reward model, for rlhf-gpt
+    FarmRm,
 }
 
 /// What `pretrain` measures.
@@ -91,11 +97,12 @@ impl Demo for Config {
 
     fn run(&self, lab: &Lab) -> Result<Results> {
         let retrained = lab.checkpoints.retrained(); // what one is made from, another need not make again
+        let (seed, short) = (lab.seed, self.shorten);
         let train = |model: &Model| match model {
-            Model::ReasonBase => {
-                self.one(&ReasonBase::new(lab.seed).shortened(self.shorten), lab, &retrained)
-            }
-            Model::StarBase => self.one(&StarBase::new(lab.seed).shortened(self.shorten), lab, &retrained),
+            Model::ReasonBase => self.one(&ReasonBase::new(seed).shortened(short), lab, &retrained),
+            Model::StarBase => self.one(&StarBase::new(seed).shortened(short), lab, &retrained),
+            Model::FarmSft => self.one(&FarmSft::new(seed).shortened(short), lab, &retrained),
+            Model::FarmRm => self.one(&FarmRm::new(seed).shortened(short), lab, &retrained),
         };
         Ok(Results { models: self.models.iter().map(train).collect::<Result<_>>()? })
     }
@@ -115,7 +122,7 @@ impl Config {
         Ok(Trained {
             name: B::NAME,
             recipe: serde_json::to_value(recipe)?,
-            metrics: serde_json::to_value(recipe.measure(&model)?)?,
+            metrics: serde_json::to_value(recipe.measure(&model, &lab.checkpoints, lab.progress)?)?,
             check,
         })
     }

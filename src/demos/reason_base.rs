@@ -95,7 +95,12 @@ impl BaseModel for ReasonBase {
         Ok(model)
     }
 
-    fn measure(&self, model: &Gpt) -> Result<Examination> {
+    fn measure(
+        &self,
+        model: &Gpt,
+        _checkpoints: &Checkpoints,
+        _progress: &dyn Progress,
+    ) -> Result<Examination> {
         let rng = Rng::new(self.seed).fork(Self::NAME).fork("examination");
         Examination::of(model, &ALL_LENGTHS.problems(1000, &mut rng.fork("problems")), &rng)
     }

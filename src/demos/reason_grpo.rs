@@ -4,9 +4,10 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::algorithms::divergence::Divergence;
 use crate::algorithms::estimators::{KlEstimator, share_without_contrast};
 use crate::algorithms::grpo::Grpo;
-use crate::algorithms::policy_gradient::{Divergence, PolicyGradient, Step};
+use crate::algorithms::policy_gradient::{PolicyGradient, Step};
 use crate::algorithms::reinforce::{Baseline, Reduction, Reinforce};
 use crate::demos::args::{count, defaults, number};
 use crate::demos::demo::{Demo, Lab};
@@ -287,7 +288,7 @@ impl Config {
                     Algorithm::ReinforceSum => Reduction::Sum,
                     _ => Reduction::TokenMean,
                 };
-                let reinforce = Reinforce { baseline: Baseline::None, reduction };
+                let reinforce = Reinforce { baseline: Baseline::None, reduction, beta: 0.0 };
                 options.train(policy, reference, &environment, &reinforce, rng, watch)?
             }
         };

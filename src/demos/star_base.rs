@@ -107,7 +107,12 @@ impl BaseModel for StarBase {
         Ok(model)
     }
 
-    fn measure(&self, model: &Gpt) -> Result<Examination> {
+    fn measure(
+        &self,
+        model: &Gpt,
+        _checkpoints: &Checkpoints,
+        _progress: &dyn Progress,
+    ) -> Result<Examination> {
         let rng = self.rng().fork("examination");
         Examination::of(model, &ALL_LENGTHS.problems(1000, &mut rng.fork("problems")), &rng)
     }

@@ -3,8 +3,10 @@
 
 pub mod adam;
 pub mod demonstration;
+pub mod preference_pair;
 pub mod preferences;
 pub mod progress;
+pub mod ranking;
 pub mod rng;
 pub mod stats;
 pub mod vocab;

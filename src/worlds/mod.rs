@@ -4,3 +4,4 @@
 pub mod best_of_n;
 pub mod categorical;
 pub mod digit_sum;
+pub mod farm;

@@ -151,7 +151,7 @@ const WINDOW: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::policy_gradient::Divergence;
+    use crate::algorithms::divergence::Divergence;
     use crate::demos::reason_grpo::CurveRow;
     use crate::demos::reasoning::ForcedFormats;
     use crate::worlds::digit_sum::evaluation::Shares;
