@@ -1,9 +1,11 @@
-//! Checkpoints as Hugging Face directories: `config.json`, `model.safetensors`, `tokenizer.json` and,
-//! of our own, `recipe.json` with the full training recipe, its fingerprint and the final metrics.
+//! Checkpoints as Hugging Face directories: `config.json`, `model.safetensors`, `tokenizer.json`,
+//! `tokenizer_config.json` and, of our own, `recipe.json` with the full training recipe, its fingerprint and the final metrics.
 
 use super::config::{Config, Head, Layout};
 use super::gpt::Gpt;
-use super::hugging_face::{config_from_json, config_to_json, vocab_from_json, vocab_to_json};
+use super::hugging_face::{
+    config_from_json, config_to_json, tokenizer_config, vocab_from_json, vocab_to_json,
+};
 use crate::foundation::vocab::Vocab;
 use anyhow::{Context, Result, bail, ensure};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -53,6 +55,7 @@ pub enum Lookup {
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 const TOKENIZER: &str = "tokenizer.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const RECIPE: &str = "recipe.json";
 
 /// No JSON file of a checkpoint is larger.
@@ -168,6 +171,7 @@ fn write_files(
         Recipe { fingerprint: fingerprint(&recipe), recipe, metrics: serde_json::to_value(metrics)? };
     write_json(&directory.join(CONFIG), &config_to_json(model.config()))?;
     write_json(&directory.join(TOKENIZER), &vocab_to_json(vocab))?;
+    write_json(&directory.join(TOKENIZER_CONFIG), &tokenizer_config(model.config()))?;
     write_json(&directory.join(RECIPE), &recipe)?;
     fs::write(directory.join(WEIGHTS), weights(model)?)?;
     Ok(())

@@ -113,6 +113,20 @@ pub(crate) fn vocab_to_json(vocab: &Vocab) -> Value {
     })
 }
 
+/// `tokenizer_config.json`, without which `AutoTokenizer` takes GPT-2's own byte-pair code for that of
+/// every GPT-2.
+pub(crate) fn tokenizer_config(config: &Config) -> Value {
+    let [pad, bos, eos] = Vocab::SPECIAL;
+    json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": bos,
+        "eos_token": eos,
+        "pad_token": pad,
+        "model_max_length": config.n_positions,
+        "clean_up_tokenization_spaces": false,
+    })
+}
+
 /// The words of a word-level `tokenizer.json`.
 ///
 /// # Errors
